@@ -54,6 +54,10 @@ class TryAgainError(DrankingError, RuntimeError):
     exit_code = 75
 
 
+class ScalingWarning(UserWarning):
+    """A model expects columns that were scaled before training, and does not know how."""
+
+
 class SelectionWarning(UserWarning):
     """A selection contains features that do not lower the error, or stopped early."""
 

@@ -3,8 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.model_selection import GridSearchCV, GroupKFold
 
 import dranking as dr
+from dranking.data.transforms import Log
 
 NAMES = list("abcd")
 
@@ -98,3 +100,86 @@ def test_a_ranker_is_exported_as_its_model(ranker):
 def test_errors_say_what_to_do(table, ranker, call, message):
     with pytest.raises(dr.DrankingError, match=message):
         call(table, ranker)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"group": [10] * 24}, r"qid=np\.repeat\(np\.arange\(len\(group\)\), group\)"),
+        ({"groups": [0] * 240}, "as qid="),
+        ({"sample_weight": np.ones(240)}, "query_weights="),
+    ],
+)
+@pytest.mark.parametrize("ranker", [dr.RankRLS(), dr.GreedyRankRLS(2), dr.SPD()], ids=repr)
+def test_arguments_of_other_libraries_are_named_with_what_to_pass(table, ranker, options, message):
+    with pytest.raises(TypeError, match=message):
+        ranker.fit(table[NAMES], table["relevance"], **options)
+
+
+@pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
+@pytest.mark.parametrize("form", [pd.DataFrame, np.asarray])
+def test_a_search_of_scikit_learn_without_routing_says_what_is_missing(table, form):
+    search = GridSearchCV(dr.RankRLS(), {"regularization": [1.0]}, cv=GroupKFold(2))
+    X, y, qid = form(table[NAMES]), table["relevance"], table["qid"]
+    said = r"(?s)Scoring failed.*enable_metadata_routing=True"
+    with pytest.warns(UserWarning, match=said):
+        search.fit(X, y, groups=qid, qid=qid)
+
+
+def test_a_dask_frame_is_scored_as_the_table_is(table, ranker):
+    import dask.dataframe as dd
+
+    frame = dd.from_pandas(table, npartitions=2)
+    expected = ranker.score(table)
+    assert ranker.score(frame) == expected
+    assert ranker.score(frame, "relevance", qid="qid") == expected
+    for rows, names in ((table, NAMES), (frame, NAMES), (table, [*table]), (frame, [*table])):
+        assert ranker.score(rows[names], rows["relevance"], qid=rows["qid"]) == expected
+
+
+def test_values_of_queries_are_a_frame(table):
+    weighted = table.assign(weight=np.where(table["qid"] < 12, 2.0, 1.0), a=-table["relevance"])
+    frame = dr.evaluate("a", weighted, ["map", "hit@10"]).to_frame()
+    assert frame.index.name == "query_id"
+    assert list(frame.index) == list(range(24))
+    assert list(frame.columns) == ["weight", "map", "hit@10"]
+    assert list(frame["weight"]) == [2.0] * 12 + [1.0] * 12
+    has_relevant = table.groupby("qid")["relevance"].max() > 0
+    assert list(frame["hit@10"].fillna(0.0)) == list(has_relevant * 1.0)
+    compared = dr.compare(dr.evaluate("a", table), dr.evaluate("b", table)).to_frame()
+    assert compared.loc["map", "n_queries"] == 24
+
+
+def test_objects_say_in_a_line_what_they_hold(table, tmp_path):
+    memory = dr.from_table(table)
+    sizes = "24 queries, 240 documents, 4 features"
+    stored = dr.write_dataset(memory, tmp_path / "judged.zarr")
+    model = dr.LinearModel(feature_names=tuple("abcdefg"), weights=(1, -9, 3, 0.5, 2, 1e-6, 4.25))
+    evaluated = dr.evaluate("a", table.assign(a=table["relevance"]), ["ndcg"])
+    expected = {
+        f"MemoryDataset({sizes})": memory,
+        f"StoredDataset({tmp_path / 'judged.zarr'}, {sizes})": stored,
+        f"QuerySubset(2 queries, of MemoryDataset({sizes}))": memory.select_queries(
+            np.arange(24) < 2
+        ),
+        "LinearModel(7 features, -9 b, 4.25 g, 3 c, 2 e, 1 a, ... 2 more)": model,
+        "Evaluation(ndcg 1.0000; 24 queries, 0 excluded)": evaluated,
+        "Comparison(A - B: ndcg +0.0000 [0.0000, 0.0000]; 24 queries)": dr.compare(
+            evaluated, evaluated
+        ),
+        "PerQuery(24 queries: ndcg)": evaluated.per_query,
+    }
+    for text, each in expected.items():
+        assert repr(each) == text
+    log = dr.RankRLS(normalize="log").fit(table.assign(**{n: table[n] ** 2 for n in NAMES}))
+    assert repr(log.to_model()).startswith("LinearModel(4 features, scaling: log, ")
+
+
+def test_a_data_set_is_written_as_it_is(table, tmp_path):
+    named = table.rename(columns={"qid": "query", "relevance": "grade"})
+    dataset = dr.open_dataset(named, columns=dr.Columns(qid="query", relevance="grade"))
+    scaled = dataset.transformed([Log()])
+    stored = dr.write_dataset(scaled, tmp_path / "judged.zarr")
+    assert (stored.fingerprint, stored.roles) == (scaled.fingerprint, dataset.roles)
+    assert stored.transforms == (Log(),)
+    np.testing.assert_array_equal(stored.block(0).features, scaled.block(0).features)

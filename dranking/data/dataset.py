@@ -57,6 +57,17 @@ class Dataset(ABC):
     has_documents: bool = True
     bytes_ahead: int = 0
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._sizes()})"
+
+    def _sizes(self) -> str:
+        """Numbers of queries, documents and features, and the scalings, in words."""
+        form = "sparse features" if self.is_sparse else "features"
+        sizes = f"{self.n_queries:,} queries, {self.n_documents:,} documents"
+        sizes = f"{sizes}, {self.n_features:,} {form}"
+        kinds = ", ".join(transform.kind for transform in self.transforms)
+        return f"{sizes}, scaled: {kinds}" if kinds else sizes
+
     @abstractmethod
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Read one block.
@@ -209,6 +220,10 @@ class View(Dataset):
         self.has_documents = source.has_documents
         self.bytes_ahead = source.bytes_ahead
 
+    def __repr__(self) -> str:
+        # The sizes of the blocks of a view may have to be read from storage.
+        return f"{type(self).__name__}({self.n_features:,} features, of {self._source!r})"
+
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the sizes of blocks, which are found again: a task gets few bytes."""
         return {name: value for name, value in self.__dict__.items() if name != "blocks"}
@@ -266,6 +281,10 @@ class QuerySubset(View):
         borders = np.cumsum([b.n_queries for b in source.blocks])[:-1]
         self._keep = np.split(np.asarray(keep, dtype=bool), borders)
 
+    def __repr__(self) -> str:
+        n_kept = sum(int(keep.sum()) for keep in self._keep)
+        return f"{type(self).__name__}({n_kept:,} queries, of {self._source!r})"
+
     @cached_property
     def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
         """Sizes of the blocks after the selection. Features are read only of sparse data."""
@@ -285,6 +304,10 @@ class TransformedDataset(View):
         super().__init__(source)
         self._added = added
         self.transforms = (*source.transforms, *added)
+
+    def __repr__(self) -> str:
+        added = ", ".join(transform.kind for transform in self._added)
+        return f"{type(self).__name__}({added}, of {self._source!r})"
 
     def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
         for transform in self._added:

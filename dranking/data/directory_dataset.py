@@ -13,6 +13,7 @@ from dranking.data.dataset import Dataset
 from dranking.errors import DataError
 from dranking.files.folders.manifests import DirectoryKind, read_manifest
 from dranking.files.places import AnyPlace, Place, as_place, is_local
+from dranking.files.redaction import redacted
 from dranking.files.writing.output_checks import restore_interrupted
 
 
@@ -59,6 +60,11 @@ class DirectoryDataset(Dataset, Generic[ManifestT]):
         if is_local(self.path):
             restore_interrupted(self.path)
         self.manifest, self._manifest_digest = self._read_manifest()
+
+    def __repr__(self) -> str:
+        # A copy on a worker has not read its manifest yet.
+        known = f", {self._sizes()}" if "manifest" in vars(self) else ""
+        return f"{type(self).__name__}({redacted(str(self.path))}{known})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (type(self), self.path, self._manifest_digest)

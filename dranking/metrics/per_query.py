@@ -55,6 +55,9 @@ class PerQuery:
                     f"{name} has {len(column)} entries for {self.n_queries} query ids."
                 )
 
+    def __repr__(self) -> str:
+        return f"PerQuery({self.n_queries:,} queries: {', '.join(self.values)})"
+
     @classmethod
     def of_block(
         cls,

@@ -62,8 +62,8 @@ def needed_features(scorer: Any) -> Collection[str] | None:
     if isinstance(scorer, LinearModel):
         # Of a table, forms are computed; other data may hold them under names of their own.
         return {*scorer.feature_names, *source_names(scorer.feature_names, scorer.transforms)}
-    if hasattr(scorer, "to_model"):
-        return needed_features(scorer.to_model())
+    if hasattr(scorer, "fitted_model"):
+        return needed_features(scorer.fitted_model())
     return _names_of(scorer) if hasattr(scorer, "predict") else ()
 
 
@@ -151,8 +151,9 @@ def linear_model(scorer: Any, dataset: Dataset) -> LinearModel | None:
         column = dataset.columns_of([scorer])
         transforms = tuple(t.restricted(column) for t in dataset.transforms)
         return LinearModel(feature_names=(scorer,), weights=(1.0,), transforms=transforms)
-    if hasattr(scorer, "to_model"):
-        return linear_model(scorer.to_model(), dataset)
+    if hasattr(scorer, "fitted_model"):
+        model: LinearModel = scorer.fitted_model()
+        return model
     return None
 
 

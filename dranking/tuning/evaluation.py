@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dranking.engine.executor import get_executor
 from dranking.engine.progress import report
@@ -13,8 +13,11 @@ from dranking.errors import DataError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary
 from dranking.metrics.measures.by_name import get_measures
-from dranking.metrics.per_query import PerQuery
+from dranking.metrics.per_query import ID_COLUMN, PerQuery
 from dranking.rankers.scorers import judged_dataset, measure
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DEFAULT_MEASURES = ("map", "p@10", "mean_ndcg", "ndcg@10")
 
@@ -50,6 +53,21 @@ class Evaluation:
     def n_excluded(self) -> int:
         """Number of queries that at least one measure excludes."""
         return self.summary.n_excluded
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{name} {mean:.4f}" for name, mean in self.metrics.items())
+        return f"Evaluation({means}; {self.n_queries:,} queries, {self.n_excluded:,} excluded)"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Value of each measure for each query, as a pandas DataFrame.
+
+        Returns
+        -------
+        A row for each query, indexed by ``query_id``, in the order of the data. Its columns are the
+        measures, NaN where a measure excludes the query, behind ``weight`` if queries have weights.
+        """
+        frame: pd.DataFrame = self.per_query.to_table().to_pandas().set_index(ID_COLUMN)
+        return frame
 
     def as_json(self) -> dict[str, Any]:
         """``{"metrics", "n_queries", "n_excluded"}``, for JSON."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,6 +14,9 @@ from dranking.rankers.linear.model import LinearModel
 from dranking.tuning.choice import GridPoint, Rule
 from dranking.tuning.grid import Criterion
 from dranking.tuning.settings import Setting
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MEASURED_ON = {
     "validation": "validation",
@@ -63,6 +66,23 @@ class TuningResult:
     model: LinearModel
     measure: str
     convention: str
+
+    def __repr__(self) -> str:
+        def of(point: Chosen) -> str:
+            return ", ".join(
+                f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+                for name, value in point.items()
+            )
+
+        return (
+            f"TuningResult(chosen: {of(self.chosen)}; best: {of(self.best)}; rule: {self.rule}; "
+            f"{self.measure} of {len(self.grid):,} models)"
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """The grid as a pandas DataFrame, a row for each tried model."""
+        frame: pd.DataFrame = self.to_table().to_pandas()
+        return frame
 
     def as_json(self) -> dict[str, Any]:
         """``{"chosen", "best", "rule", "selected", "grid"}``, for JSON.

@@ -12,6 +12,7 @@ import numpy as np
 
 from dranking.data.blocks import QueryBlock, segment_borders
 from dranking.data.column_forms import Scaling
+from dranking.data.dataset import Dataset
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.manifest import (
@@ -43,7 +44,7 @@ from dranking.files.writing.object_store import put
 
 
 def write_dataset(
-    blocks: Iterable[QueryBlock],
+    blocks: Dataset | Iterable[QueryBlock],
     path: AnyPlace,
     *,
     feature_names: Sequence[str] | None = None,
@@ -61,8 +62,9 @@ def write_dataset(
     Parameters
     ----------
     blocks
-        Blocks, all dense or all sparse. A block may have fewer features than the data set; the
-        missing last features read as zeros. The arrays of a block must not change afterwards.
+        A data set, whose names, scalings and roles are kept unless others are given; or blocks, all
+        dense or all sparse. A block may have fewer features than the data set; the missing last
+        features read as zeros. The arrays of a block must not change afterwards.
     path
         Directory to write: a path, a URL or a place; missing parent directories are made.
     feature_names
@@ -89,6 +91,12 @@ def write_dataset(
     TryAgainError
         If another process changed the data set meanwhile.
     """
+    if isinstance(blocks, Dataset):
+        feature_names = blocks.feature_names if feature_names is None else feature_names
+        transforms = transforms or blocks.transforms
+        roles = blocks.roles if roles == DEFAULT_ROLES else roles
+        blocks.check_documents()
+        blocks = blocks.read_blocks()
     names = None if feature_names is None else check_feature_names(feature_names)
     place = as_place(path, storage_options)
     with begin_directory(place, overwrite=overwrite, append=append) as commit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ from dranking.metrics.comparison.significance import (
 )
 from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery, per_query_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DEFAULT_RESAMPLES = 10_000
 
@@ -111,6 +114,19 @@ class Comparison:
     def __getitem__(self, metric: str) -> MetricComparison:
         """The entry of one measure; KeyError if the measure was not compared."""
         return {entry.metric: entry for entry in self.metrics}[metric]
+
+    def __repr__(self) -> str:
+        found = [
+            f"{m.metric} {m.difference:+.4f} [{m.low:.4f}, {m.high:.4f}]" for m in self.metrics
+        ]
+        return f"Comparison(A - B: {', '.join(found)}; {self.n_queries:,} queries)"
+
+    def to_frame(self) -> pd.DataFrame:
+        """The comparison as a pandas DataFrame, a row for each measure."""
+        import pandas as pd
+
+        rows = [asdict(entry) for entry in self.metrics]
+        return pd.DataFrame(rows).set_index("metric")
 
     def as_json(self) -> dict[str, Any]:
         """The comparison as plain dictionaries and lists, for JSON."""

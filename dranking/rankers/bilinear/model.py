@@ -51,6 +51,11 @@ class BilinearModel:
     query_vectorizer: TextVectorizer | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        n_query_words, n_words = self.weights.shape
+        sizes = f"{n_query_words:,} query words, {n_words:,} words, {self.weights.nnz:,} weights"
+        return f"BilinearModel({sizes})"
+
     @property
     def density(self) -> float:
         """Share of the entries of W that are not zero."""

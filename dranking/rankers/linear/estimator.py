@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -17,18 +18,25 @@ from dranking.data.column_forms import Scaling, source_names
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import Normalize, scaled
 from dranking.data.tables.any_table import is_table
-from dranking.engine.collections.one_expression import is_dask
+from dranking.engine.collections.one_expression import is_dask, is_dask_frame
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.map_blocks import blocks_on
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, ScalingWarning, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
 from dranking.metrics.per_query import PerQuery
 from dranking.metrics.scorers import measured_rows
 from dranking.rankers.linear.evaluation import measure_blocks
+from dranking.rankers.linear.fit_arguments import is_standardised, refusing_others
 from dranking.rankers.linear.model import LinearModel, versions
 from dranking.rankers.linear.options import Options
 from dranking.rankers.linear.scoring import table_scores
+
+NO_QID = (
+    "score needs the query id of each row: pass it as qid=. In GridSearchCV and cross_val_score, "
+    "call sklearn.set_config(enable_metadata_routing=True), and let the ranker ask for it: "
+    ".set_fit_request(qid=True).set_score_request(qid=True)."
+)
 
 
 class LinearRanker(BaseEstimator):  # type: ignore[misc]
@@ -50,9 +58,15 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
     feature_names_: tuple[str, ...]
+    _took_standardised: bool = False
     normalize: Normalize = "none"
     _options: ClassVar[Mapping[str, type[Options]]] = {}
     """Parameters that are objects with parameters of their own."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        if "fit" in vars(cls):
+            cls.fit = refusing_others(cls.fit)
+        super().__init_subclass__(**options)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``sgd__eta0`` sets a parameter of the parameter ``sgd``.
@@ -94,7 +108,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted()
         if isinstance(X, Dataset):
-            return self.to_model().predict(X, executor=executor)
+            return self.fitted_model().predict(X, executor=executor)
         self._refuse_selected_columns(X)
         return table_scores(
             X,
@@ -119,11 +133,18 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             If the data does not fit the model, or no query has a relevant document.
         """
         self._check_fitted()
+        holds_qid = isinstance(X, Dataset) or is_dask(X) or is_table(X)
+        if qid is None and not (holds_qid and (y is None or isinstance(y, str))):
+            raise UsageError(NO_QID)
         has_labels = is_table(X) and (qid is None or isinstance(qid, str))
         if isinstance(X, Dataset) or is_dask(X) or has_labels:
+            names = list(self.feature_names_in_)
+            if is_dask_frame(X) and not isinstance(qid, str | None) and {*names} <= {*X.columns}:
+                X = X[names]  # as for a table, other columns are ignored
             dataset = as_dataset(X, y, qid=qid)
             convention = get_convention(DEFAULT_CONVENTION)
-            blocks = measure_blocks(self.to_model(), dataset, ["ndcg"], convention, get_executor())
+            model = self.fitted_model()
+            blocks = measure_blocks(model, dataset, ["ndcg"], convention, get_executor())
         else:
             blocks = measured_rows(self.predict(X, qid=qid), y, qid, ["ndcg"], DEFAULT_CONVENTION)
         value = PerQuery.concatenate(blocks).summary().metrics["ndcg"]
@@ -146,7 +167,28 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             )
 
     def to_model(self) -> LinearModel:
-        """The fitted ranker as a `LinearModel` of the features whose weight is not 0."""
+        """The fitted ranker as a `LinearModel` of the features whose weight is not 0.
+
+        Warns
+        -----
+        ScalingWarning
+            If all columns that `fit` took had mean 0 and variance 1: the model then expects such
+            columns, and does not know how they were scaled.
+        """
+        self._check_fitted()
+        if self._took_standardised and not self._transforms:
+            warnings.warn(
+                "all columns that fit took have mean 0 and variance 1, and the model expects "
+                "columns that are scaled in the same way. If a pipeline scaled them, "
+                "dranking.to_model(pipeline) is the model of raw columns; "
+                f'{type(self).__name__}(normalize="standard") scales by itself.',
+                ScalingWarning,
+                stacklevel=2,
+            )
+        return self.fitted_model()
+
+    def fitted_model(self) -> LinearModel:
+        """What `to_model` returns, without its warning: a model of the columns that `fit` took."""
         self._check_fitted()
         used = np.flatnonzero(self.coef_)
         return LinearModel(
@@ -190,6 +232,8 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
     ) -> Dataset:
         """The arguments of `fit` as a data set, a view of it scaled by `normalize`."""
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
+        # Whoever made a data set knows how it was scaled.
+        self._took_standardised = dataset is not X and is_standardised(dataset)
         return scaled(dataset, self.normalize, blocks_on(executor))
 
     def _set_weights(self, dataset: Dataset, coef: NDArray[np.float64]) -> Self:

@@ -25,6 +25,8 @@ from dranking.rankers.linear.scoring import locate_features, score_block, table_
 
 SCHEMA_VERSION = 1
 MAX_MODEL_BYTES = 256 * 2**20
+N_SHOWN = 5
+"""Features in the short text of a model."""
 
 
 class LinearModel(BaseModel):
@@ -64,6 +66,19 @@ class LinearModel(BaseModel):
                     f"transforms: {transform.kind} is for {transform.n_features} features, not {n}"
                 )
         return self
+
+    def __repr__(self) -> str:
+        """The features of the largest weights; the whole model is `to_json`."""
+        order = sorted(range(len(self.weights)), key=lambda i: -abs(self.weights[i]))
+        shown = [f"{self.weights[i]:.4g} {self.feature_names[i]}" for i in order[:N_SHOWN]]
+        if len(order) > N_SHOWN:
+            shown.append(f"... {len(order) - N_SHOWN:,} more")
+        scalings = [f"scaling: {transform.kind}" for transform in self.transforms]
+        n = len(order)
+        parts = [f"{n:,} feature{'' if n == 1 else 's'}", *scalings, *shown]
+        return f"LinearModel({', '.join(parts)})"
+
+    __str__ = __repr__
 
     def predict(self, data: Any, *, qid: Any = None, executor: Any = None) -> Any:
         """Scores of all documents, in order.

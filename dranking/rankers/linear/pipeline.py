@@ -66,9 +66,9 @@ def to_model(ranker: LinearRanker | Pipeline) -> LinearModel:
     *steps, last = _steps_of(ranker)
     if not isinstance(last, LinearRanker):
         raise UsageError(f"the last step is {type(last).__name__}, which is no linear ranker.")
-    model = last.to_model()
     if not steps:
-        return model
+        return last.to_model()
+    model = last.fitted_model()
     if forms_of(model.transforms) is not None:
         raise UsageError("a ranker on forms of features needs raw ones; leave out the steps before")
     columns = _first_columns(steps[0])

@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 import dranking as dr
+from dranking.errors import ScalingWarning
 from tests.rankers.problems import random_problem
 
 NAMES = ["clicks", "age", "bm25", "length"]
@@ -79,3 +80,22 @@ def test_steps_that_make_columns_are_refused(raw):
     forms = dr.GreedyRankRLS(2, forms=("raw", "log"))
     with pytest.raises(dr.UsageError, match="forms of features"):
         dr.to_model(fitted(raw, StandardScaler(), last=forms))
+
+
+@pytest.mark.parametrize("form", [np.asarray, lambda X: pd.DataFrame(X, columns=NAMES)])
+def test_a_ranker_behind_a_scaler_warns_that_its_model_takes_scaled_columns(raw, form):
+    pipeline = fitted((form(raw[0]), *raw[1:]), StandardScaler())
+    with pytest.warns(ScalingWarning, match=r"mean 0 and variance 1.*dranking.to_model\(pipeline"):
+        pipeline[-1].to_model()
+    dr.to_model(pipeline)  # carries the scaling out, so there is nothing to warn of
+
+
+def test_scaling_by_hand_is_seen_and_raw_columns_are_not(raw):
+    X = pd.DataFrame(raw[0], columns=NAMES).assign(one=1.0)
+    by_pandas = ((X - X.mean()) / X.std()).fillna(0.0)
+    with pytest.warns(ScalingWarning, match="mean 0 and variance 1"):
+        dr.RankRLS().fit(by_pandas, raw[1], qid=raw[2]).to_model()
+    only_first = X.assign(clicks=by_pandas["clicks"])
+    for columns in (X, only_first, X[["one"]]):
+        dr.RankRLS().fit(columns, raw[1], qid=raw[2]).to_model()
+    dr.RankRLS(normalize="standard").fit(X, raw[1], qid=raw[2]).to_model()

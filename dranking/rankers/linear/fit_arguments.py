@@ -1,0 +1,58 @@
+"""Arguments of `fit` that other libraries take, and columns that were scaled before `fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from dranking.data.dataset import Dataset
+from dranking.data.tables.in_memory import MemoryDataset
+
+Fit = Callable[..., Any]
+
+INSTEAD = {
+    "group": "pass the query id of each row, qid=np.repeat(np.arange(len(group)), group)",
+    "groups": "pass the query id of each row as qid=",
+    "sample_weight": "pass query_weights=, one weight for each query",
+}
+"""What to pass in place of arguments that the `fit` of other libraries has."""
+
+LIKE_ROUNDING = 1e-5
+"""Distance of means from 0 and of variances from 1 that float32 explains."""
+
+
+def refusing_others(fit: Fit) -> Fit:
+    """The method `fit`, whose TypeError for an argument of other libraries says what to pass."""
+
+    @wraps(fit)
+    def checked(ranker: Any, *args: Any, **options: Any) -> Any:
+        for name, instead in INSTEAD.items():
+            if name in options:
+                raise TypeError(f"{type(ranker).__name__}.fit takes no {name}: {instead}.")
+        return fit(ranker, *args, **options)
+
+    return checked
+
+
+def is_standardised(dataset: Dataset) -> bool:
+    """Whether all columns of dense data in memory have mean 0 and variance 1, except constant ones.
+
+    Raw data is told by its first column, so the answer costs a pass over one column. The variance
+    may have the denominator n (scikit-learn) or n - 1 (pandas).
+    """
+    if not isinstance(dataset, MemoryDataset) or dataset.is_sparse:
+        return False
+    n, any_varies = dataset.n_documents, False
+    for column in range(dataset.n_features):
+        values = np.concatenate([block.features[:, column] for block in dataset.read_blocks()])
+        mean, variance = values.mean(dtype=np.float64), values.var(dtype=np.float64)
+        if variance == 0.0:
+            continue
+        likely = min(abs(variance - 1.0), abs(variance * n / max(n - 1, 1) - 1.0))
+        if abs(mean) > LIKE_ROUNDING or likely > LIKE_ROUNDING:
+            return False
+        any_varies = True
+    return any_varies
