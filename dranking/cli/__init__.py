@@ -17,8 +17,10 @@ from dranking.cli.signals import end_at_once, end_in_order
 def main() -> None:
     """Entry point of the `dranking` command."""
     end_at_once()
-    from dranking.cli.app import run
     from dranking.cli.compile_ahead import compile_ahead
+
+    compile_ahead(sys.argv[1:])  # before this process imports anything that takes long
+    from dranking.cli.app import run
     from dranking.cli.output import note
     from dranking.kernels.machine.first_use import tell_when_compiling
 
@@ -26,7 +28,6 @@ def main() -> None:
         "compiling, which takes some seconds, on first use only ('dranking warm' compiles all) ..."
     )
     tell_when_compiling(lambda: note(said))
-    compile_ahead(sys.argv[1:])
     end_in_order()
     code = run(sys.argv[1:])
     end_at_once()

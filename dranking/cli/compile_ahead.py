@@ -2,8 +2,12 @@
 
 Numba compiles one function at a time in a process. So where a command has to compile, and a second
 core is there, another process compiles some of the kernels that the command needs later, into the
-cache that both share. Before the first call of such a kernel the command waits for it. Whatever
-fails there costs nothing but time: the command then compiles the kernel itself.
+cache that both share. It begins at once where the cache looks empty, while the command still
+imports its modules, and else with the first kernel that the command itself compiles.
+
+The process asks before it begins a kernel. Before the first call of such a kernel the command waits
+for it if the process has begun it, and else compiles the kernel itself. Whatever fails there costs
+nothing but time.
 """
 
 from __future__ import annotations
@@ -15,35 +19,47 @@ import sys
 import threading
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from dranking.kernels.machine import first_use
 
-SELECTION = ("update",)
-LISTWISE = ("largest_hinges", "sum_of_hinges")
+SELECTION = ("update", "dense_gram_rows")
+LISTWISE = ("sum_of_hinges", "largest_hinges")
 
 AHEAD: dict[str, tuple[str, ...]] = {
     "select": SELECTION,
-    "tune": SELECTION,
-    "quickstart": SELECTION,
+    "tune": (*SELECTION, "rank_order"),
+    "quickstart": ("update", "dense_moments", "dense_gram_rows", "rank_order"),
+    "train ranksvm": ("hinge_curvature", "plain_hinge"),
     "bounds": LISTWISE,
-    "report": LISTWISE,
+    "report --train": SELECTION + LISTWISE,
 }
-"""Names in `JOBS` of `dranking.cli.compile_jobs`, in the order in which a command needs them."""
+"""Names in `JOBS` of `dranking.cli.compile_jobs`, in the order in which the process takes them."""
 
 
 def compile_ahead(arguments: Sequence[str]) -> None:
-    """Start a second process as soon as the command has to compile its first kernel.
+    """Start a second process now, or as soon as the command has to compile its first kernel.
 
     Parameters
     ----------
     arguments
         The arguments of the command line, the name of the command first.
     """
-    names: tuple[str, ...] = AHEAD.get(arguments[0], ()) if arguments else ()
-    if arguments[:1] == ["report"] and any(text.startswith("--train") for text in arguments):
-        names = SELECTION + LISTWISE
-    if names and _n_cores() > 1:
+    names = names_of(arguments)
+    if not names or _n_cores() == 1 or "--help" in arguments:
+        return
+    if _looks_empty(names[0]):
+        _start(names)
+    else:
         first_use.tell_when_compiling(partial(_start, names))
+
+
+def names_of(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The kernels of a command that the process compiles."""
+    command = " ".join(arguments[: 2 if arguments[:1] == ["train"] else 1])
+    if any(text.startswith("--train") for text in arguments):
+        command += " --train"
+    return AHEAD.get(command, ())
 
 
 def _n_cores() -> int:
@@ -53,46 +69,92 @@ def _n_cores() -> int:
     return os.cpu_count() or 1
 
 
+def _looks_empty(name: str) -> bool:
+    """Whether kernels are cached, and no file of the cache has the name of a kernel.
+
+    A guess that costs no import: a wrong one costs the other process an import, or the command the
+    time until its first compilation.
+    """
+    if "NUMBA_DISABLE_JIT" in os.environ:
+        return False
+    folder = os.environ.get("NUMBA_CACHE_DIR")
+    if folder:
+        return not any(Path(folder).glob(f"*/*.{name}-*.nbi"))
+    kernels = Path(first_use.__file__).parents[1]
+    return os.access(kernels, os.W_OK) and not any(kernels.glob(f"*/__pycache__/*.{name}-*.nbi"))
+
+
 def _start(names: Sequence[str]) -> None:
-    from dranking.kernels.machine.compile import kept_on_disk
+    if "numba" in sys.modules:
+        from dranking.kernels.machine.compile import kept_on_disk
 
-    if kept_on_disk():
-        try:
-            other = _SecondProcess(names)
-        except OSError:
-            return  # no process can be started: this one compiles all
-        for name in names:
-            first_use.compiled_elsewhere(name, partial(other.wait_for, name))
+        if not kept_on_disk():
+            return
+    try:
+        other = SecondProcess(command_of(names))
+    except OSError:
+        return  # no process can be started: this one compiles all
+    for name in names:
+        first_use.compiled_elsewhere(name, partial(other.wait_for, name))
 
 
-class _SecondProcess:
-    """A process of `dranking.cli.compile_jobs`, which says each name when it is done."""
+def command_of(names: Sequence[str]) -> list[str]:
+    """The command of the process that compiles kernels."""
+    return [sys.executable, "-P", "-m", "dranking.cli.compile_jobs", *names]
 
-    def __init__(self, names: Sequence[str]) -> None:
+
+class SecondProcess:
+    """A process such as `dranking.cli.compile_jobs`, which asks for each name before it begins."""
+
+    def __init__(self, command: Sequence[str]) -> None:
         # The same modules, from the same places; none from the present directory.
         places = os.pathsep.join(os.path.abspath(place) for place in sys.path)
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "dranking.cli.compile_jobs", *names],
+        self.process = subprocess.Popen(
+            command,
             env={**os.environ, "PYTHONPATH": places},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
+        self.begun: set[str] = set()
         self._done: set[str] = set()
-        self._one_reads = threading.Lock()
+        self._kept: set[str] = set()
+        self._has_ended = False
+        self._changed = threading.Condition()
+        threading.Thread(target=self._answer, name="dranking-compile", daemon=True).start()
         atexit.register(self._end)
 
     def wait_for(self, name: str) -> None:
-        """Wait until the process has compiled a kernel, or has ended."""
-        assert self._process.stdout is not None
-        with self._one_reads:
-            while name not in self._done:
-                line = self._process.stdout.readline()
-                if not line:
-                    return
-                self._done.add(line.strip())
+        """Wait while the process compiles a kernel; keep a kernel that it has not begun."""
+        with self._changed:
+            if name not in self.begun:
+                self._kept.add(name)
+                return
+            self._changed.wait_for(lambda: name in self._done or self._has_ended)
+
+    def _answer(self) -> None:
+        """Take note of what the process says, and let it begin what this process has not kept."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            said, _, name = line.strip().partition(" ")
+            with self._changed:
+                if said == "done":
+                    self._done.add(name)
+                    self._changed.notify_all()
+                    continue
+                begins = name not in self._kept
+                if begins:
+                    self.begun.add(name)
+            try:
+                print("yes" if begins else "no", file=self.process.stdin, flush=True)
+            except OSError:  # the process has ended
+                break
+        with self._changed:
+            self._has_ended = True
+            self._changed.notify_all()
 
     def _end(self) -> None:
-        self._process.terminate()
-        self._process.communicate()
+        self.process.terminate()
+        self.process.wait()

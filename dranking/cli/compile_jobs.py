@@ -1,8 +1,8 @@
 """What the second process of `dranking.cli.compile_ahead` runs: small calls of large kernels.
 
 The arrays have the types that the commands pass, which a test compares; only kernels are imported,
-so that the process begins to compile at once. `python -m dranking.cli.compile_jobs NAME ...` prints
-each name when it is done.
+so that the process begins to compile at once. `python -m dranking.cli.compile_jobs NAME ...` asks
+before each name ("begin NAME", on stdout), reads "yes" or "no", and says when it is done.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dranking.kernels.lqo.pivots import Picks, packed_matrices
 from dranking.kernels.lqo.state import BlockState, Start, update
 from dranking.kernels.machine.compile import frozen
+from dranking.kernels.pairwise import pair_sums
 
 Array = NDArray[np.float64]
 
@@ -62,8 +63,58 @@ def _sum_of_hinges() -> None:
     sum_of_hinges(Lists(*lists), True, scores, slopes)
 
 
+def _dense_moments() -> None:
+    from dranking.kernels.gram.per_query import moments
+
+    features = frozen(np.ones((2, 1), dtype=np.float32))
+    moments(features, np.ones(2), frozen(np.array([0, 2])), _ones(1))
+
+
+def _dense_gram_rows() -> None:
+    from dranking.kernels.gram.dense import gram_rows
+
+    features, slot = frozen(np.ones((2, 1), dtype=np.float32)), np.zeros(1, dtype=np.int64)
+    rows = np.empty((1, 1, 1))
+    gram_rows(features, frozen(np.array([0, 2])), _ones(1), _ones(1, 1), slot, slot, rows)
+
+
+def _rank_order() -> None:
+    """What the measures need that are asked for most."""
+    from dranking.kernels import metrics
+
+    query_ptr = frozen(np.array([0, 2]))
+    scores = np.array([2.0, 1.0])
+    order = metrics.rank_order(frozen(scores), query_ptr)
+    ends = metrics.tie_ends(scores[order], query_ptr)
+    metrics.average_precisions(scores, ends, query_ptr)
+    metrics.group_means(scores, ends)
+
+
+def _pairs() -> tuple[pair_sums.Groups, Array, NDArray[np.int64]]:
+    """Two documents of different grades, their scores, and their order."""
+    pointers = frozen(np.array([0, 2]))
+    order = frozen(np.array([0, 1]))
+    return pair_sums.Groups(order, pointers, _ones(1)), _ones(2), order
+
+
+def _hinge_curvature() -> None:
+    groups, scores, order = _pairs()
+    tangent = pair_sums.Tangent(scores, order, _ones(2))
+    pair_sums.hinge_curvature(groups, np.ones((1, 2)), tangent, np.ones(2), np.empty(2))
+
+
+def _plain_hinge() -> None:
+    groups, scores, _ = _pairs()
+    pair_sums.plain_hinge(groups, 1.0, scores, np.empty(2))
+
+
 JOBS: dict[str, Callable[[], object]] = {
     "update": _update,
+    "dense_moments": _dense_moments,
+    "dense_gram_rows": _dense_gram_rows,
+    "rank_order": _rank_order,
+    "hinge_curvature": _hinge_curvature,
+    "plain_hinge": _plain_hinge,
     "largest_hinges": _largest_hinges,
     "sum_of_hinges": _sum_of_hinges,
 }
@@ -71,5 +122,10 @@ JOBS: dict[str, Callable[[], object]] = {
 
 if __name__ == "__main__":
     for job in sys.argv[1:]:
-        JOBS[job]()
-        print(job, flush=True)
+        print("begin", job, flush=True)
+        answer = sys.stdin.readline()
+        if not answer:  # the command has ended
+            break
+        if answer.strip() == "yes":
+            JOBS[job]()
+            print("done", job, flush=True)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.kernels.machine.compile import frozen
+from dranking.kernels.machine.first_use import before_first_call
 from dranking.kernels.pairwise import pair_sums as pairs
 from dranking.kernels.pairwise.pair_sums import Groups, Tangent
 from dranking.kernels.products import times, transposed_times
@@ -83,6 +84,7 @@ class HingeSum(NamedTuple):
     def curvature(self, tangent: Tangent, groups: Groups, direction: Array) -> Array:
         """(n_documents,) generalised second derivative times a direction."""
         out = np.empty(len(direction))
+        before_first_call("hinge_curvature")
         pairs.hinge_curvature(groups, self.margins, tangent, direction, out)
         return out
 
@@ -167,6 +169,7 @@ def hinge_of_pairs(
     """
     slopes = np.empty(block.n_documents)
     scores = times(block.features, weights) - targets.offsets
+    before_first_call("plain_hinge")
     hinge = pairs.plain_hinge(frozen_groups(targets), targets.margin, frozen(scores), slopes)
     return np.float64(hinge), transposed_times(block.features, slopes)
 
