@@ -28,7 +28,7 @@ def put_setting(content: dict[str, Any], setting: str, option: str, example: str
     key, equals, value = setting.partition("=")
     if not equals:
         raise UsageError(f"{option} {setting!r}: write key=value, such as {example}.")
-    put_value(content, key.strip(), value, f"{option} {setting}")
+    put_value(content, key.strip(), value, f"{option} {key.strip()}=...")
 
 
 def put_value(content: dict[str, Any], key: str, text: str, source: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,7 +22,7 @@ _SIGNATURES = re.compile(
 )
 _SIGNED = re.compile(r"[?&][^=&]*(?:credential|sig)[^=&]*=", re.IGNORECASE)
 _SECRET_NAME = re.compile(
-    r"pass|secret|token|credential|auth|signature|connection_?string|(^|[_-])(key|dsn|sas|sig)$",
+    r"pass|secret|token|credential|auth|signature|connection_?string|key$|(^|[_-])(dsn|sas|sig)$",
     re.IGNORECASE,
 )
 
@@ -65,7 +66,8 @@ def _hidden(found: re.Match[str]) -> str:
 def without_secrets(text: str, options: Mapping[str, Any]) -> str:
     """The text without credentials in URLs and without the values of secret options.
 
-    An option is secret if its name says so, such as "password", "token" or "api_key".
+    An option is secret if its name says so, such as "password", "token" or "SSECustomerKey". Its
+    value is hidden as it is, and in base64, as headers of requests have it.
 
     Examples
     --------
@@ -81,5 +83,6 @@ def _secrets(options: Mapping[str, Any]) -> Iterator[str]:
     for name, value in options.items():
         if isinstance(value, Mapping):
             yield from _secrets(value)
-        elif isinstance(value, str) and value and _SECRET_NAME.search(name):
-            yield value
+        elif isinstance(value, str | bytes) and value and _SECRET_NAME.search(name):
+            yield value if isinstance(value, str) else repr(value)[2:-1]
+            yield b64encode(value.encode() if isinstance(value, str) else value).decode()

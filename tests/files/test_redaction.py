@@ -1,5 +1,6 @@
 """Credentials are hidden in texts."""
 
+import base64
 import json
 
 import pytest
@@ -21,6 +22,18 @@ def test_what_is_hidden():
         assert without_secrets(f"no {SECRET}", {name: SECRET}) == "no ***"
     text = json.dumps(options)
     assert without_secrets(text, options) == text.replace(SECRET, "***").replace("k3y", "***")
+
+
+@pytest.mark.parametrize("kind", [str, str.encode])
+def test_keys_of_encryption_are_hidden_in_every_form(kind):
+    """As s3fs takes them, as text or bytes, and as the header of a request has them."""
+    secret = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": kind(SECRET)}
+    options = {"s3_additional_kwargs": secret}
+    header = base64.b64encode(SECRET.encode()).decode()
+    told = without_secrets(f"{options}, customer-key: {header}", options)
+    assert SECRET not in told
+    assert header not in told
+    assert "AES256" in told
 
 
 def test_errors_hide_credentials_wherever_their_text_came_from():
