@@ -32,9 +32,9 @@ BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 
 def ranking(seed, n_queries=40, n_features=6):
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(8 * n_queries, n_features)).astype(np.float32)
+    X = rng.normal(size=(6 * n_queries, n_features)).astype(np.float32)
     y = np.digitize(X @ np.linspace(2, 0, n_features) + rng.normal(size=len(X)), [0, 2])
-    return dr.from_arrays(X, y, np.repeat(np.arange(n_queries), 8) + 1000 * seed)
+    return dr.from_arrays(X, y, np.repeat(np.arange(n_queries), 6) + 1000 * seed)
 
 
 @pytest.fixture(scope="module")
@@ -200,20 +200,20 @@ def test_a_browser_shows_it_without_complaint(page, width, tmp_path):
 
 def named(names, seed, n_queries=6):
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(8 * n_queries, len(names))).astype(np.float32)
+    X = rng.normal(size=(6 * n_queries, len(names))).astype(np.float32)
     y = np.digitize(X @ np.linspace(2, 0.5, len(names)), [0, 2])
-    return dr.from_arrays(X, y, np.repeat(np.arange(n_queries), 8), feature_names=names)
+    return dr.from_arrays(X, y, np.repeat(np.arange(n_queries), 6), feature_names=names)
 
 
 @pytest.mark.parametrize(
     "names",
     [
-        ["$a$", r"b$\foo$", "价格", "c\x07" + "c" * 400],
+        ["$a$", r"b$\foo$", "价格", "c\x07" + "c" * 400, "<script>alert(1)</script>",
+         '"><img src=x onerror=alert(1)>', "--><b>"],
         ["_a", "_b"],
-        ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "--><b>"],
         ["only"],
     ],
-)
+)  # fmt: skip
 def test_any_name_can_be_shown(names):
     train, judged = named(names, 1, n_queries=40), named(names, 2, n_queries=1)
     model = dr.GreedyRankRLS(n_features=len(names), regularization=1.0).fit(train).to_model()
@@ -352,7 +352,7 @@ def test_standardised_weights_are_of_features_as_the_model_scales_them(scaling):
     if scaling == "standard":
         expected = raw.std(axis=0) / np.array(model.transforms[0].scale)
     else:
-        queries = raw.reshape(-1, 8, 6)
+        queries = raw.reshape(-1, 6, 6)
         low, high = queries.min(axis=1, keepdims=True), queries.max(axis=1, keepdims=True)
         expected = ((queries - low) / (high - low)).reshape(-1, 6).std(axis=0)
     np.testing.assert_allclose(content.scales, expected, rtol=1e-5)

@@ -8,27 +8,32 @@ N_FEATURES = 8
 
 
 class Stream:
-    """Writes the files of nights and the held-out queries to a folder."""
+    """Writes the files of nights and the held-out queries to a folder.
 
-    def __init__(self, folder: Path, n_queries: int = 12) -> None:
+    Bounds of a report sum over all rankings of a held-out list: 720 of six documents, 40,320 of
+    eight.
+    """
+
+    def __init__(self, folder: Path, n_queries: int = 12, n_held_out_documents: int = 8) -> None:
         self.folder = folder
         self.n_queries = n_queries
         (folder / "incoming").mkdir(parents=True)
-        self.write_queries(folder / "holdout.txt", night=0, n_queries=60, seed=999)
+        held_out = {"n_queries": 60, "n_documents": n_held_out_documents}
+        self.write_queries(folder / "holdout.txt", night=0, seed=999, **held_out)
 
     def night(self, night: int, **changes) -> Path:
         path = self.folder / "incoming" / f"night-{night:02d}.txt"
         self.write_queries(path, night, self.n_queries, seed=night, **changes)
         return path
 
-    def write_queries(self, path, night, n_queries, seed, shift=0.0, sign=1.0):
+    def write_queries(self, path, night, n_queries, seed, n_documents=8, shift=0.0, sign=1.0):
         rng = np.random.default_rng(seed)
         weights = np.array([2.0, -1.0, 0.5, 1.0, 0, 0, 0, 0])
         weights[4] = night / 30  # the weight of this feature grows over the month
         with path.open("w") as file:
             for query in range(n_queries):
-                X = rng.normal(0.01 * night + shift, 1, (8, N_FEATURES))
-                score = sign * (X @ weights) + rng.normal(0, 0.5, 8)
+                X = rng.normal(0.01 * night + shift, 1, (n_documents, N_FEATURES))
+                score = sign * (X @ weights) + rng.normal(0, 0.5, n_documents)
                 grades = np.digitize(score, [0.5, 2.5])
                 for document, (grade, row) in enumerate(zip(grades, X, strict=True)):
                     values = " ".join(f"{j}:{v:.5f}" for j, v in enumerate(row, start=1))

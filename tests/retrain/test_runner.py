@@ -29,7 +29,17 @@ from tests.retrain.stream import Stream
 
 @pytest.fixture
 def stream(tmp_path):
-    return Stream(tmp_path)
+    return Stream(tmp_path, n_held_out_documents=6)
+
+
+@pytest.fixture(scope="module")
+def second_night(tmp_path_factory):
+    """The weights after two nights that nothing disturbed."""
+    stream = Stream(tmp_path_factory.mktemp("undisturbed"), n_held_out_documents=6)
+    for night in (1, 2):
+        stream.night(night)
+    assert run(stream).accepted
+    return weights_of(Registry(stream.folder / "registry"), "000001")
 
 
 def run(stream, *settings, **options):
@@ -102,15 +112,15 @@ def forget_old_features(stream):
 @pytest.mark.parametrize("normalize", ["none", "standard"])
 def test_a_night_equals_a_fit_from_scratch_and_reads_no_old_data(stream, tmp_path, normalize):
     settings = [f"data.normalize={normalize}", "gate.minimum_effect=-1"]
-    for night in range(1, 6):
+    for night in range(1, 5):
         stream.night(night)
-        incremental = run(stream, *settings, f"export.report={str(night > 3).lower()}")
+        incremental = run(stream, *settings, f"export.report={str(night == 4).lower()}")
         assert incremental.results.statistics.n_parts_read == 1
         forget_old_features(stream)
 
     other = [f"run.work={tmp_path}/fresh", f"registry.location={tmp_path}/other"]
     scratch = run(stream, *settings, *other)
-    assert scratch.results.statistics.n_parts_read == 5
+    assert scratch.results.statistics.n_parts_read == 4
     ours = weights_of(Registry(stream.folder / "registry"), incremental.results.publish.version)
     assert ours == weights_of(Registry(tmp_path / "other"), "000001")
 
@@ -251,7 +261,7 @@ def killed(how, *arguments):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_run_killed_at_any_stage_is_finished_by_the_next(stream, stage, tmp_path):
+def test_a_run_killed_at_any_stage_is_finished_by_the_next(stream, stage, second_night):
     stream.night(1)
     run(stream)
     stream.night(2)
@@ -262,9 +272,7 @@ def test_a_run_killed_at_any_stage_is_finished_by_the_next(stream, stage, tmp_pa
     assert stage in finished.done
     check_whole(registry)
     assert registry.versions == ["000001", "000002"]
-    undisturbed = run(stream, f"run.work={tmp_path}/w", f"registry.location={tmp_path}/r")
-    assert undisturbed.accepted
-    assert weights_of(registry, "000002") == weights_of(Registry(tmp_path / "r"), "000001")
+    assert weights_of(registry, "000002") == second_night
 
 
 @pytest.mark.exhaustive

@@ -18,7 +18,9 @@ from tests.reference.exact_selection import ExactRefits, to_float
 pytestmark = pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning")
 
 
-@pytest.mark.parametrize("first", range(0, 200, 50))
+@pytest.mark.parametrize(
+    "first", [0, 50, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (100, 150))]
+)
 def test_searches_on_raw_features(first):
     roundings = [check_search(seed, n_features=5) for seed in range(first, first + 50)]
     assert np.mean(np.array(roundings) <= 1e-6) >= 0.75
