@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from dranking.data.store.write_dataset import write_dataset as write_dataset
     from dranking.data.tables.in_memory import from_arrays as from_arrays
     from dranking.data.tables.in_memory import from_table as from_table
-    from dranking.data.texts.collection import collection as collection
     from dranking.data.texts.collection import load_collection as load_collection
-    from dranking.data.texts.collection import text_collection as text_collection
+    from dranking.data.texts.make_collection import collection as collection
+    from dranking.data.texts.make_collection import text_collection as text_collection
     from dranking.data.texts.open_collection import open_collection as open_collection
     from dranking.data.texts.preferences import (
         preferences_from_judgments as preferences_from_judgments,
@@ -138,7 +138,7 @@ _HOME = {
     "Validation": "dranking.rankers.pairwise.options",
     "as_place": "dranking.files.places",
     "build_clicks": "dranking.clicks.build.build",
-    "collection": "dranking.data.texts.collection",
+    "collection": "dranking.data.texts.make_collection",
     "compare": "dranking.metrics.comparison.compare",
     "evaluate": "dranking.tuning.evaluation",
     "evaluate_bilinear": "dranking.rankers.bilinear.evaluation",
@@ -165,7 +165,7 @@ _HOME = {
     "preferences_from_table": "dranking.data.texts.preferences",
     "read_scores": "dranking.data.scores.read_scores",
     "same_class": "dranking.data.texts.preferences",
-    "text_collection": "dranking.data.texts.collection",
+    "text_collection": "dranking.data.texts.make_collection",
     "to_dask_array": "dranking.engine.dask_collections",
     "to_dask_dataframe": "dranking.engine.dask_collections",
     "to_model": "dranking.rankers.linear.pipeline",

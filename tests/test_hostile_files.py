@@ -30,7 +30,7 @@ from dranking.retrain.config.config import load_config
 from dranking.retrain.plan import plan_run
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain as run_retrain
-from dranking.retrain.workflows.drift import parse_profile, profile_edges, profile_of
+from dranking.retrain.workflows.profiles import parse_profile, profile_edges, profile_of
 from tests.data.store.blocks import edit_index
 from tests.retrain.stream import Stream
 

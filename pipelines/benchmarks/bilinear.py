@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dranking.data.texts.collection import Collection, collection
+from dranking.data.texts.collection import Collection
+from dranking.data.texts.make_collection import collection
 from dranking.data.texts.preferences import SameClass, same_class
 from dranking.errors import DataError
 from dranking.kernels.bilinear.shrinkage import entrywise

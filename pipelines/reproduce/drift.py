@@ -30,7 +30,8 @@ from dranking.data.open import open_dataset
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.progress import report
-from dranking.retrain.workflows.drift import drift_between, profile_edges, profile_of
+from dranking.retrain.workflows.drift import drift_between
+from dranking.retrain.workflows.profiles import profile_edges, profile_of
 from pipelines.reproduce.letor import find_data_sets, fold_files
 from pipelines.script import run_script
 

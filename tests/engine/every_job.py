@@ -7,7 +7,7 @@ import numpy as np
 
 import dranking as dr
 from dranking.data.blocks import block_boundaries
-from dranking.data.texts.collection import collection
+from dranking.data.texts.make_collection import collection
 from dranking.data.texts.preferences import same_class
 from dranking.engine.dask_collections import as_dataset
 

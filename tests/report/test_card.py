@@ -7,7 +7,7 @@ import pytest
 
 import dranking as dr
 from dranking.data.scaling import scaled
-from dranking.data.texts.collection import text_collection
+from dranking.data.texts.make_collection import text_collection
 from dranking.report.card import card_files, card_page, model_card
 from tests.report.test_page import ranking, section
 

@@ -12,7 +12,7 @@ import pytest
 
 import dranking as dr
 from dranking.data.scaling import scaled
-from dranking.data.texts.collection import text_collection
+from dranking.data.texts.make_collection import text_collection
 from dranking.data.texts.preferences import same_class
 from dranking.engine.executor import get_executor
 from dranking.metrics.comparison.compare import compare_rows

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chisquare
 
 from dranking.data.texts import preferences as preferences_module
-from dranking.data.texts.collection import collection
+from dranking.data.texts.make_collection import collection
 from dranking.data.texts.preferences import (
     preferences_from_judgments,
     preferences_from_table,

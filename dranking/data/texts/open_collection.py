@@ -6,13 +6,8 @@ import zipfile
 import zlib
 from typing import Any
 
-from dranking.data.texts.collection import (
-    KIND,
-    Collection,
-    collection,
-    load_collection,
-    text_collection,
-)
+from dranking.data.texts.collection import KIND, Collection, load_collection
+from dranking.data.texts.make_collection import collection, text_collection
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, DrankingError, UsageError
 from dranking.files.folders.array_folder import is_array_folder

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dranking.data.texts.collection import Collection, text_collection
+from dranking.data.texts.collection import Collection
+from dranking.data.texts.make_collection import text_collection
 from dranking.data.texts.preferences import SameClass
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, UsageError

@@ -39,9 +39,10 @@ from dranking.retrain.workflows.click_labels import (
     labelled_parts,
     sync_click_statistics,
 )
-from dranking.retrain.workflows.drift import Profile, drift_between, parse_profile
+from dranking.retrain.workflows.drift import drift_between
 from dranking.retrain.workflows.incremental_statistics import sync_statistics
 from dranking.retrain.workflows.parts import Parts, joined
+from dranking.retrain.workflows.profiles import Profile, parse_profile
 from dranking.tuning.evaluation import evaluate
 from dranking.tuning.families import family_of
 from dranking.tuning.folds import QueryKFold

@@ -37,7 +37,7 @@ from dranking.retrain.sources.sources import (
     check_unchanged,
     ingested_scaling,
 )
-from dranking.retrain.workflows.drift import (
+from dranking.retrain.workflows.profiles import (
     Array,
     Profile,
     parse_profile,

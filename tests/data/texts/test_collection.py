@@ -7,12 +7,8 @@ import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from dranking.data.texts.collection import (
-    check_same_words,
-    collection,
-    load_collection,
-    text_collection,
-)
+from dranking.data.texts.collection import check_same_words, load_collection
+from dranking.data.texts.make_collection import collection, text_collection
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, UsageError
 from dranking.files.json_files import sealed_json

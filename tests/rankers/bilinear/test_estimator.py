@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from dranking.data.texts.collection import collection
+from dranking.data.texts.make_collection import collection
 from dranking.data.texts.preferences import (
     preferences_from_judgments,
     preferences_from_table,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dranking.data.texts.collection import collection, text_collection
+from dranking.data.texts.make_collection import collection, text_collection
 from dranking.data.texts.preferences import (
     preferences_from_judgments,
     preferences_from_table,

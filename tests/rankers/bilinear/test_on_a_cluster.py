@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from distributed import Client
 
-from dranking.data.texts.collection import collection, load_collection
+from dranking.data.texts.collection import load_collection
+from dranking.data.texts.make_collection import collection
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.cluster.starting.deploy import local_cluster
 from dranking.engine.executor import ThreadExecutor

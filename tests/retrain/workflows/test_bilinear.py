@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from upath import UPath
 
-from dranking.data.texts.collection import text_collection
+from dranking.data.texts.make_collection import text_collection
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.rankers.bilinear.model import load_bilinear_model
 from dranking.retrain.config.config import load_config

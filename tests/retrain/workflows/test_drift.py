@@ -11,14 +11,8 @@ from scipy import sparse
 import dranking as dr
 from dranking.data.concatenated import ConcatenatedDataset
 from dranking.engine.executor import get_executor
-from dranking.retrain.workflows.drift import (
-    QUERIES,
-    drift_between,
-    parse_profile,
-    population_stability,
-    profile_edges,
-    profile_of,
-)
+from dranking.retrain.workflows.drift import drift_between, population_stability
+from dranking.retrain.workflows.profiles import QUERIES, parse_profile, profile_edges, profile_of
 
 
 def dataset(X, max_documents=50, first=0):
@@ -78,7 +72,7 @@ def same(a, b):
 
 
 def test_profiles_of_parts_add_up(monkeypatch):
-    monkeypatch.setattr("dranking.retrain.workflows.drift.QUERIES", 10)  # of 28
+    monkeypatch.setattr("dranking.retrain.workflows.profiles.QUERIES", 10)  # of 28
     parts = [dataset(values(seed, 70), first=100 * seed) for seed in (1, 2)]
     edges = profile_edges(parts[0])
     run = get_executor("threads")
@@ -177,12 +171,12 @@ def test_a_constant_that_changes_is_seen_whichever_way(value):
 
 
 def test_a_sample_of_large_data_is_taken_over_all_of_it(monkeypatch):
-    monkeypatch.setattr("dranking.retrain.workflows.drift.SAMPLE", 100)
+    monkeypatch.setattr("dranking.retrain.workflows.profiles.SAMPLE", 100)
     X = np.arange(1000, dtype=np.float32)[:, None]
     [edges] = profile_edges(dataset(X))
     np.testing.assert_allclose(edges, np.arange(100, 1000, 100), atol=11)
     monkeypatch.setattr(
-        "dranking.retrain.workflows.drift.SAMPLE", 334
+        "dranking.retrain.workflows.profiles.SAMPLE", 334
     )  # every third; 50 in a block
     [edges] = profile_edges(dataset(X))
     taken = range(0, 1000, 3)
