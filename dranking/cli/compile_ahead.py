@@ -124,6 +124,7 @@ class SecondProcess:
         self._changed = threading.Condition()
         threading.Thread(target=self._answer, name="dranking-compile", daemon=True).start()
         atexit.register(self._end)
+        first_use.when_stopped(self.process.terminate)
 
     def wait_for(self, name: str) -> None:
         """Wait while the process compiles a kernel; keep a kernel that it has not begun."""

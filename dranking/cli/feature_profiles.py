@@ -39,7 +39,8 @@ def print_features(facts: dict[str, Any], n_blocks: int) -> None:
     read = facts["n_blocks_read"]
     part = "" if read == n_blocks else f", from {read} of {n_blocks:,} blocks"
     columns = ["feature", "low", "high", "zeros", "distinct", "suggestion"]
-    print_table(f"features{part}", columns, rows[:MOST_ROWS])
+    shown = len(columns) if any(row[-1] for row in rows[:MOST_ROWS]) else -1
+    print_table(f"features{part}", columns[:shown], [row[:shown] for row in rows[:MOST_ROWS]])
     if len(rows) > MOST_ROWS:
         note(f"{len(rows) - MOST_ROWS} more features: see --json.")
     if facts["advice"]:

@@ -12,6 +12,8 @@ import os
 import signal
 from types import FrameType
 
+from dranking.kernels.machine.first_use import stop_compiling
+
 INTERRUPTED, TERMINATED = 130, 143
 """Exit codes, as shells report them: 128 and the number of the signal."""
 
@@ -62,6 +64,7 @@ def _look_again(number: int, frame: FrameType | None) -> None:
 def _raise(error: type[BaseException]) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0)
     _waiting.clear()
+    stop_compiling()  # the command waits for its threads, one of which may be compiling
     raise error
 
 

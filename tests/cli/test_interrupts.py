@@ -1,5 +1,6 @@
 """Ctrl-C ends a command without a traceback, also while modules are imported and at the end."""
 
+import os
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import dranking as dr
+from tests.kernels.compiled import needs_compiled
 
 AT_IMPORT = """
 import os, signal, sys
@@ -50,6 +52,21 @@ except KeyboardInterrupt:
     raise ImportError("initialization failed")  # as modules in C do
 """
 
+IN_COMPILATION = """
+import os, signal, sys
+from dranking.cli.app import run
+from dranking.cli.signals import end_in_order
+from dranking.kernels.machine import first_use
+from dranking.kernels.machine.compile import compilations
+
+end_in_order()
+first_use.tell_when_compiling(lambda: os.kill(os.getpid(), signal.SIGINT))
+with compilations() as names:
+    code = run(sys.argv[1:])
+print(len(names))
+sys.exit(code)
+"""
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
@@ -59,9 +76,13 @@ def data(tmp_path_factory):
     return path
 
 
-def ended(program, *arguments):
+def ended(program, *arguments, **variables):
     run = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert "Traceback" not in run.stderr
     assert "Exception ignored" not in run.stderr
@@ -82,6 +103,16 @@ def test_while_the_command_imports(data, tmp_path, name):
     assert run.returncode == 130
     assert "nothing was left half-written" in run.stderr
     assert not model.exists()
+
+
+@needs_compiled
+def test_while_a_thread_compiles(data, tmp_path):
+    arguments = ["select", str(data), "--n-features", "2", "-o", str(tmp_path / "model.json")]
+    run = ended(IN_COMPILATION, *arguments, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    assert run.returncode == 130
+    assert "nothing was left half-written" in run.stderr
+    # The first kernel calls seven functions; the thread ends with the function that it is at.
+    assert 0 < int(run.stdout) < 5
 
 
 def test_after_the_command():
