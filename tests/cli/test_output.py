@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from dranking.cli import output
+from dranking.cli.feature_profiles import print_features
 from dranking.cli.output import note, print_line, print_table, progress_shown
 from dranking.engine.progress import report
 
@@ -180,3 +181,11 @@ def test_tables_of_commands_fit_60_columns(dranking, letor, tmp_path, monkeypatc
         assert max(map(len, tables)) <= 60, out
         said.append(out)
     assert "…" not in "".join(said)
+
+
+@pytest.mark.parametrize("suggestion", ["", "log"])
+def test_features_without_suggestions_have_no_column_for_them(capsys, suggestion):
+    feature = {"name": "f1", "low": 0.0, "high": 1.0, "zeros": 0.5, "distinct": 9}
+    features = [{**feature, "suggestion": suggestion}, {**feature, "suggestion": ""}]
+    print_features({"features": features, "n_blocks_read": 1, "advice": ""}, 1)
+    assert ("suggestion" in capsys.readouterr().out) == bool(suggestion)
