@@ -202,6 +202,13 @@ class Dataset(ABC):
         """A view of the queries where `keep` (n_queries,) is true; the block borders stay."""
         return QuerySubset(self, keep)
 
+    def for_blocks(self, start: int, end: int) -> Dataset:
+        """The data set for a task that reads only the blocks from `start` to before `end`.
+
+        What is known of other blocks may be missing in it, so that its pickle is small.
+        """
+        return self
+
     def transformed(self, transforms: Sequence[Scaling]) -> Dataset:
         """A view with further scalings, which are applied when blocks are read."""
         return TransformedDataset(self, tuple(transforms)) if transforms else self
@@ -250,6 +257,12 @@ class View(Dataset):
         view.__dict__["blocks"] = ()
         return view
 
+    def for_blocks(self, start: int, end: int) -> Dataset:
+        """The same view of the other data set for these blocks."""
+        view = copy(self)
+        view._source = self._source.for_blocks(start, end)
+        return view
+
     @abstractmethod
     def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
         """Make a block of the view from the block with the same number of the other data set."""
@@ -278,12 +291,22 @@ class QuerySubset(View):
         super().__init__(source)
         if len(keep) != source.n_queries:
             raise ValueError(f"keep has {len(keep)} entries for {source.n_queries} queries.")
-        borders = np.cumsum([b.n_queries for b in source.blocks])[:-1]
-        self._keep = np.split(np.asarray(keep, dtype=bool), borders)
+        # The mask of block b is known for first <= b < first + len(borders) - 1.
+        self._keep, self._first = np.asarray(keep, dtype=bool), 0
+        self._borders = np.cumsum([0, *(b.n_queries for b in source.blocks)])
 
     def __repr__(self) -> str:
-        n_kept = sum(int(keep.sum()) for keep in self._keep)
+        n_kept = int(self._keep.sum())
         return f"{type(self).__name__}({n_kept:,} queries, of {self._source!r})"
+
+    def for_blocks(self, start: int, end: int) -> Dataset:
+        """The same view with the part of the mask for these blocks."""
+        view = super().for_blocks(start, end)
+        assert isinstance(view, QuerySubset)
+        borders = self._borders[start - self._first : end + 1 - self._first]
+        view._keep = self._keep[borders[0] : borders[-1]]
+        view._first, view._borders = start, borders - borders[0]
+        return view
 
     @cached_property
     def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
@@ -294,7 +317,8 @@ class QuerySubset(View):
         return tuple(replace(i, n_values=i.n_documents * self.n_features) for i in infos)
 
     def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
-        return block.take_queries(self._keep[index])
+        start, end = self._borders[index - self._first :][:2]
+        return block.take_queries(self._keep[start:end])
 
 
 class TransformedDataset(View):

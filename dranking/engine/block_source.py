@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,10 @@ class BlockSource:
     start: int
     end: int
     columns: Columns | None = None
+
+    def __reduce__(self) -> tuple[type[BlockSource], tuple[Any, ...]]:
+        dataset = self.dataset.for_blocks(self.start, self.end)
+        return BlockSource, (dataset, self.start, self.end, self.columns)
 
     def __len__(self) -> int:
         return self.end - self.start
