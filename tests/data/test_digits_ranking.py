@@ -18,9 +18,14 @@ def images_behind(features):
         if not all(map(len, found)):
             continue
         differences = (IMAGES - IMAGES[query]) ** 2
-        documents = [np.flatnonzero((differences == row).all(axis=1)) for row in features]
-        if all(len(same) == 1 for same in documents):
-            return query, np.concatenate(documents)
+        documents = []
+        for row in features:
+            same = np.flatnonzero((differences == row).all(axis=1))
+            if len(same) != 1:
+                break
+            documents.append(int(same[0]))
+        else:
+            return query, np.array(documents)
     raise AssertionError("no image has these differences to others")
 
 

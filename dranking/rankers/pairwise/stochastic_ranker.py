@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -22,7 +21,6 @@ from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace
 from dranking.kernels.pairwise import sgd
 from dranking.kernels.pairwise.sgd import Steps
-from dranking.metrics.measures.by_name import higher_is_better
 from dranking.rankers.linear.estimator import (
     LinearRanker,
     check_count,
@@ -30,10 +28,7 @@ from dranking.rankers.linear.estimator import (
     check_training_data,
     json_ready,
 )
-from dranking.rankers.linear.evaluation import mean_metric
-from dranking.rankers.linear.model import LinearModel
 from dranking.rankers.linear.options import Options
-from dranking.rankers.linear.scoring import locate_features
 from dranking.rankers.pairwise.epochs import AveragedState, PairPlan, ShardEpoch, diverged
 from dranking.rankers.pairwise.options import SGD, Pairs, Validation
 from dranking.rankers.pairwise.pair_blocks import (
@@ -44,10 +39,14 @@ from dranking.rankers.pairwise.pair_blocks import (
     summed_losses,
     warn_of_scales,
 )
+from dranking.rankers.pairwise.validated_epochs import (
+    checked_validation,
+    epoch_validation,
+    validation_facts,
+)
 from dranking.rankers.training.checkpoint import TrainingCheckpoint
 from dranking.rankers.training.epochs import run_epochs
 from dranking.rankers.training.learning_curve import CurvePoint, curve_facts
-from dranking.rankers.training.validation import EpochValidation
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -168,12 +167,9 @@ class StochasticRanker(LinearRanker):
         checkpoint: AnyPlace | None = None,
     ) -> Self:
         """Train for some epochs, from the state of an earlier training if there is one."""
-        judged = Validation.of(validation)
-        if judged is not None:
-            judged.check()
-            judged = replace(judged, data=as_dataset(judged.data, executor=executor))
+        judged = checked_validation(validation, executor)
         start = self._untrained(problem) if start is None else start.with_new_average()
-        validated = self._validation(problem, executor, start, judged)
+        validated = epoch_validation(judged, problem, executor, start.epoch)
         plan = self._plan(problem, executor, n_epochs, start)
         settings = self._settings(problem, start, judged) if checkpoint is not None else {}
         stored = TrainingCheckpoint(checkpoint, settings)
@@ -184,31 +180,6 @@ class StochasticRanker(LinearRanker):
         best = state.best if validated.patience is not None else None
         weights = state.model if best is None else best
         return self._finish(problem, state, weights, plan.shards, n_draws)
-
-    def _validation(
-        self,
-        problem: PairProblem,
-        executor: Executor,
-        start: AveragedState,
-        judged: Validation | None,
-    ) -> EpochValidation:
-        """How the model is measured after each epoch; checks the data before any epoch."""
-        if judged is None:
-            return EpochValidation(None)
-        train, data = problem.dataset, judged.data
-        data.check_documents()
-        locate_features(train.feature_names, train.transforms, data)
-
-        def measure(state: AveragedState) -> float:
-            model = LinearModel(
-                feature_names=train.feature_names,
-                weights=tuple(problem.coef(state.model).tolist()),
-                transforms=train.transforms,
-            )
-            return mean_metric(model, data, judged.metric, judged.convention, executor)
-
-        better = higher_is_better(judged.metric)
-        return EpochValidation(measure, better, judged.patience, start.epoch)
 
     def _plan(
         self, problem: PairProblem, executor: Executor, n_epochs: int, start: AveragedState
@@ -331,7 +302,7 @@ class StochasticRanker(LinearRanker):
             **{name: json_ready(v) for name, v in parameters.items() if name not in elsewhere},
             "ranker": type(self).__name__,
             "data": [source.dataset.fingerprint for source in problem.sources],
-            "validation": None if judged is None else _facts_of(judged),
+            "validation": validation_facts(judged),
             "first epoch": start.epoch,
         }
 
@@ -387,16 +358,6 @@ class StochasticRanker(LinearRanker):
             "n_steps": self.n_steps_,
             "learning_curve": curve_facts(self.learning_curve_),
         }
-
-
-def _facts_of(judged: Validation) -> dict[str, Any]:
-    """What a resumed training must share of its validation."""
-    return {
-        "data": judged.data.fingerprint,
-        "metric": judged.metric,
-        "convention": judged.convention,
-        "patience": judged.patience,
-    }
 
 
 def without_facts(losses: tuple[Any, ...], share: float) -> tuple[tuple[Any, ...], None]:

@@ -1,0 +1,60 @@
+"""How a training from sampled pairs measures its model after each epoch, on judged data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dranking.engine.dask_collections import as_dataset
+from dranking.engine.executor import Executor
+from dranking.metrics.measures.by_name import higher_is_better
+from dranking.rankers.linear.evaluation import mean_metric
+from dranking.rankers.linear.model import LinearModel
+from dranking.rankers.linear.scoring import locate_features
+from dranking.rankers.pairwise.epochs import AveragedState
+from dranking.rankers.pairwise.options import Validation
+from dranking.rankers.pairwise.pair_blocks import PairProblem
+from dranking.rankers.training.validation import EpochValidation
+
+
+def checked_validation(given: Any, executor: Executor) -> Validation | None:
+    """The validation that a user gives to `fit`, checked, with its data as a data set."""
+    judged = Validation.of(given)
+    if judged is None:
+        return None
+    judged.check()
+    return replace(judged, data=as_dataset(judged.data, executor=executor))
+
+
+def epoch_validation(
+    judged: Validation | None, problem: PairProblem, executor: Executor, first_epoch: int
+) -> EpochValidation:
+    """How the model is measured after each epoch; checks the data before any epoch."""
+    if judged is None:
+        return EpochValidation(None)
+    train, data = problem.dataset, judged.data
+    data.check_documents()
+    locate_features(train.feature_names, train.transforms, data)
+
+    def measure(state: AveragedState) -> float:
+        model = LinearModel(
+            feature_names=train.feature_names,
+            weights=tuple(problem.coef(state.model).tolist()),
+            transforms=train.transforms,
+        )
+        return mean_metric(model, data, judged.metric, judged.convention, executor)
+
+    better = higher_is_better(judged.metric)
+    return EpochValidation(measure, better, judged.patience, first_epoch)
+
+
+def validation_facts(judged: Validation | None) -> dict[str, Any] | None:
+    """What a resumed training must share of its validation."""
+    if judged is None:
+        return None
+    return {
+        "data": judged.data.fingerprint,
+        "metric": judged.metric,
+        "convention": judged.convention,
+        "patience": judged.patience,
+    }
