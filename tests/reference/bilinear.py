@@ -53,7 +53,9 @@ def train(
     return losses
 
 
-def train_groups(W, queries, documents, tuples, *, C, lam, period, row_groups, column_groups):
+def train_groups(
+    W, queries, documents, tuples, *, C, lam, period, row_groups, column_groups, rounded=float
+):
     """The same with the norm of each block of W shrunk: a block is where two groups meet."""
     rates = 0.0
     for t, (q, better, worse) in enumerate(tuples, start=1):
@@ -65,13 +67,13 @@ def train_groups(W, queries, documents, tuples, *, C, lam, period, row_groups, c
         if margin < 1.0:
             for i in range(len(W)):
                 for j in range(len(W[0])):
-                    W[i][j] += eta * queries[q][i] * d[j]
+                    W[i][j] = rounded(W[i][j] + eta * queries[q][i] * d[j])
         rates += eta
         if t % period == 0:
-            shrink_blocks(W, lam * rates, row_groups, column_groups)
+            shrink_blocks(W, lam * rates, row_groups, column_groups, rounded)
             rates = 0.0
     if rates > 0.0:
-        shrink_blocks(W, lam * rates, row_groups, column_groups)
+        shrink_blocks(W, lam * rates, row_groups, column_groups, rounded)
 
 
 def soft_threshold(W, threshold, rounded=float):
@@ -82,7 +84,7 @@ def soft_threshold(W, threshold, rounded=float):
             row[j] = rounded(max(v - threshold, 0.0) if v > 0.0 else min(v + threshold, 0.0))
 
 
-def shrink_blocks(W, threshold, row_groups, column_groups):
+def shrink_blocks(W, threshold, row_groups, column_groups, rounded=float):
     """Bring the Euclidean norm of every block nearer to zero by the threshold."""
     for a in set(row_groups):
         for b in set(column_groups):
@@ -95,4 +97,4 @@ def shrink_blocks(W, threshold, row_groups, column_groups):
             norm = math.sqrt(sum(W[i][j] ** 2 for i, j in block))
             scale = max(0.0, norm - threshold) / norm if norm > 0.0 else 1.0
             for i, j in block:
-                W[i][j] *= scale
+                W[i][j] = rounded(W[i][j] * scale)

@@ -23,7 +23,7 @@ from dranking.kernels.machine.compile import inlined
 Ints = NDArray[np.int64]
 Columns = NDArray[np.int32]
 Values = Any
-"""float32 or float64 array."""
+"""A float32 array."""
 
 SLACK = 4
 """A row that moves gets a quarter more slots than it uses."""
@@ -48,7 +48,7 @@ class Table(NamedTuple):
     end
         (1,) number of slots given to rows so far.
     columns, values
-        The pools: uint16 if that type numbers all columns, else int32; float32 or float64. They
+        The pools: uint16 if that type numbers all columns, else int32; float32. They
         have more than `end` slots, since the first slot of a row is read even if the row is empty.
     """
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from dranking.kernels.bilinear.sparse_rows import (
@@ -63,22 +63,18 @@ def slide(array: Any, order: Ints, source: Ints, target: Ints, count: Ints) -> N
 
 
 class SparseWeights:
-    """A sparse matrix whose entries change and grow in number.
+    """A sparse float32 matrix whose entries change and grow in number.
 
     Parameters
     ----------
     matrix
         (n_rows, n_columns) sparse matrix to start from; its stored zeros stay stored.
-    dtype
-        float32 or float64.
     order
         (n_columns,) columns in the order in which their entries lie in memory; columns that are
         looked up most often come first.
     """
 
-    def __init__(
-        self, matrix: Any, dtype: DTypeLike = np.float32, order: NDArray[np.int32] | None = None
-    ) -> None:
+    def __init__(self, matrix: Any, order: NDArray[np.int32] | None = None) -> None:
         matrix = sparse.csr_array(matrix)
         matrix.sum_duplicates()
         self.shape: tuple[int, int] = matrix.shape
@@ -97,9 +93,9 @@ class SparseWeights:
             used,
             end=np.zeros(1, dtype=np.int64),
             columns=np.empty(n_slots, dtype=np.uint16 if n_columns <= 2**16 else np.int32),
-            values=np.empty(n_slots, dtype=dtype),
+            values=np.empty(n_slots, dtype=np.float32),
         )
-        data = matrix.data.astype(dtype, copy=False)
+        data = matrix.data.astype(np.float32, copy=False)
         fill(self._table, indptr, matrix.indices.astype(np.int32, copy=False), data)
         self.peak_bytes = self.nbytes
 

@@ -26,9 +26,9 @@ from dranking.kernels.bilinear.sparse_weights import SparseWeights
 )
 def test_there_and_back(seed, shape, density):
     rng = np.random.default_rng(seed)
-    matrix = sparse.random_array(shape, density=density, format="csr", rng=rng)
+    matrix = sparse.random_array(shape, density=density, format="csr", rng=rng, dtype=np.float32)
     order = rng.permutation(shape[1]).astype(np.int32)
-    back = SparseWeights(matrix, np.float64, order).to_csr()
+    back = SparseWeights(matrix, order).to_csr()
     assert back.has_sorted_indices
     assert (back.indptr == matrix.indptr).all()
     np.testing.assert_array_equal(back.toarray(), matrix.toarray())
@@ -71,7 +71,7 @@ CHANGES = st.tuples(
 
 @given(changes=st.lists(CHANGES, max_size=40))
 def test_entries_are_where_a_dictionary_has_them(changes):
-    weights = SparseWeights(sparse.csr_array((4, 10_000)), np.float64)
+    weights = SparseWeights(sparse.csr_array((4, 10_000)))
     wanted: dict[tuple[int, int], float] = {}
     for row, columns, change in changes:
         if change == "add":
@@ -99,7 +99,7 @@ def test_entries_are_where_a_dictionary_has_them(changes):
 
 def test_holes_are_closed():
     """Rows that outgrow their slots one after the other do not leave the pools full of holes."""
-    weights = SparseWeights(sparse.csr_array((50, 2_000)), np.float32)
+    weights = SparseWeights(sparse.csr_array((50, 2_000)))
     for first in range(0, 1_800, 30):
         for row in range(50):
             add(weights, row, list(range(first, first + 30, 3)))
@@ -125,7 +125,7 @@ def assert_consistent(weights):
 @pytest.mark.parametrize("n_columns", [64, 4_096, 9_000])
 def test_rows_move_and_pools_grow_until_rows_are_full(n_columns):
     rng = np.random.default_rng(n_columns)
-    weights = SparseWeights(sparse.csr_array((3, n_columns)), np.float32)
+    weights = SparseWeights(sparse.csr_array((3, n_columns)))
     sizes = {len(weights.table.values)}
     wanted = np.zeros(weights.shape)
     for part in np.array_split(rng.permutation(n_columns), 12):
@@ -139,8 +139,9 @@ def test_rows_move_and_pools_grow_until_rows_are_full(n_columns):
 
 
 def test_where_there_is_no_memory_nothing_changes():
-    matrix = sparse.random_array((9, 500), density=0.3, format="csr", rng=np.random.default_rng(0))
-    weights = SparseWeights(matrix, np.float64)
+    rng = np.random.default_rng(0)
+    matrix = sparse.random_array((9, 500), density=0.3, format="csr", rng=rng, dtype=np.float32)
+    weights = SparseWeights(matrix)
     size = weights.nbytes
     with pytest.raises(MemoryError):
         weights.make_room(2**50)
@@ -150,7 +151,7 @@ def test_where_there_is_no_memory_nothing_changes():
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
 def test_a_matrix_without_rows_or_columns(shape):
-    weights = SparseWeights(sparse.csr_array(shape), np.float32)
+    weights = SparseWeights(sparse.csr_array(shape))
     weights.make_room(10)
     weights.release()
     weights.trim()

@@ -1,4 +1,7 @@
-"""Steps on W kept sparse and shrunk lazily: to the bit those of plain loops over a dense W."""
+"""Steps on W kept sparse and shrunk lazily: to the bit those of plain loops over a dense W.
+
+The loops compute in float64, and round every change of W to float32, in which W is stored.
+"""
 
 import hypothesis.strategies as st
 import numpy as np
@@ -26,13 +29,18 @@ def tuples(rng, n, n_queries, n_documents):
     return Tuples(rng.integers(n_queries, size=n), *rng.integers(n_documents, size=(2, n)))
 
 
-def train(start, queries, documents, batches, steps, groups=None, dtype=np.float64, order=None):
-    weights = SparseWeights(start, dtype, order)
+def train(start, queries, documents, batches, steps, groups=None, order=None):
+    weights = SparseWeights(start, order)
     run = BilinearRun(weights, steps, groups or entrywise(start.shape[0]))
     for batch in batches:
         run.take(queries, documents, batch)
     run.finish()
     return weights, run
+
+
+def single(value):
+    """A number as float32 has it."""
+    return float(np.float32(value))
 
 
 def listed(batches):
@@ -51,7 +59,7 @@ def test_lazy_equals_eager_to_the_bit(seed, shape, n_steps, lam, period, constan
     """In whatever order columns lie, and however many steps there are between two thresholds."""
     rng = np.random.default_rng(seed)
     queries, documents = rows(rng, 7, shape[0]), rows(rng, 9, shape[1])
-    start = rng.normal(size=shape) * (rng.random(shape) < 0.3)
+    start = (rng.normal(size=shape) * (rng.random(shape) < 0.3)).astype(np.float32)
     batches = [tuples(rng, n, 7, 9) for n in n_steps]
     steps = Steps(0.7, constant, lam, period, grows=True)
     order = rng.permutation(shape[1]).astype(np.int32)
@@ -65,18 +73,20 @@ def test_lazy_equals_eager_to_the_bit(seed, shape, n_steps, lam, period, constan
         constant=constant,
         lam=lam,
         period=period,
+        rounded=single,
     )
     start = sparse.csr_array(start)
     weights, run = train(start, queries, documents, batches, steps, order=order)
     np.testing.assert_array_equal(weights.to_csr().toarray()[:, order], W)
-    assert run.loss == pytest.approx(wanted_loss, rel=1e-12)
+    # Margins within a window follow the changes of W before these are rounded to float32.
+    assert run.loss == pytest.approx(wanted_loss, rel=1e-6)
 
 
 @given(seed=st.integers(0, 10**6), lam=st.sampled_from([0.0, 0.02]), n=st.integers(0, 80))
 def test_a_given_support_is_never_left(seed, lam, n):
     rng = np.random.default_rng(seed)
     queries, documents = rows(rng, 7, 8), rows(rng, 9, 6)
-    support = sparse.random_array((8, 6), density=0.4, format="csr", rng=rng)
+    support = rows(rng, 8, 6)
     support.data[::2] = 0.0  # a support may be zero to start from
     batches = [tuples(rng, n, 7, 9)]
     W = support.toarray().tolist()
@@ -90,6 +100,7 @@ def test_a_given_support_is_never_left(seed, lam, n):
         lam=lam,
         period=5,
         support=stored,
+        rounded=single,
     )
     weights, _ = train(support, queries, documents, batches, Steps(0.7, False, lam, 5, grows=False))
     np.testing.assert_array_equal(weights.to_csr().toarray(), W)
@@ -113,6 +124,7 @@ def test_norms_of_blocks_are_shrunk(seed, lam, n):
         period=4,
         row_groups=row_groups.tolist(),
         column_groups=column_groups.tolist(),
+        rounded=single,
     )
     weights, _ = train(
         sparse.csr_array(np.eye(6, 5)),
@@ -123,19 +135,7 @@ def test_norms_of_blocks_are_shrunk(seed, lam, n):
         normwise(row_groups, column_groups),
         order=rng.permutation(5).astype(np.int32),
     )
-    np.testing.assert_allclose(weights.to_csr().toarray(), W, rtol=1e-10, atol=1e-12)
-
-
-def test_float32_weights_are_those_of_float64_rounded():
-    rng = np.random.default_rng(0)
-    queries, documents = rows(rng, 30, 40), rows(rng, 30, 40)
-    batches = [tuples(rng, 500 if COMPILED else 50, 30, 30)]
-    steps = Steps(0.5, False, 1e-3, 10, grows=True)
-    start = sparse.eye_array(40, format="csr")
-    exact, _ = train(start, queries, documents, batches, steps)
-    single, _ = train(start, queries, documents, batches, steps, dtype=np.float32)
-    assert single.to_csr().dtype == np.float32
-    np.testing.assert_allclose(single.to_csr().toarray(), exact.to_csr().toarray(), atol=2e-6)
+    np.testing.assert_allclose(weights.to_csr().toarray(), W, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_zeros_are_released_while_steps_are_taken():
     """Rows that no step comes to any more lose their zeros all the same."""
     rng = np.random.default_rng(2)
     vectors = rows(rng, 60, 300, 0.03)
-    weights = SparseWeights(sparse.csr_array((300, 300)), np.float32)
+    weights = SparseWeights(sparse.csr_array((300, 300)))
     run = BilinearRun(weights, Steps(1.0, False, 0.02, 10, grows=True), entrywise(300))
     run.take(vectors, vectors, tuples(rng, 400, 60, 60))
     many = weights.n_stored
@@ -181,7 +181,7 @@ def test_rows_of_one_entry_wait_for_the_end():
     rng = np.random.default_rng(2)
     vectors = rows(rng, 3, 300, 0.03)
     untouched = np.flatnonzero(~np.isin(np.arange(300), vectors.indices))
-    weights = SparseWeights(1e-6 * sparse.eye_array(300, format="csr"), np.float32)
+    weights = SparseWeights(1e-6 * sparse.eye_array(300, format="csr"))
     run = BilinearRun(weights, Steps(1.0, False, 0.02, 10, grows=True), entrywise(300))
     run.take(vectors, vectors, tuples(rng, 1_000 if COMPILED else 200, 3, 3))
     assert (weights.to_csr().diagonal()[untouched] == np.float32(1e-6)).all()
@@ -223,13 +223,8 @@ def test_what_rounding_decides_is_asked_of_the_weights():
         expected, margin = np.float32(float(expected) + 0.1), margin + 0.1
     assert margin < 1.0 < expected
     steps, start = Steps(0.1, True, 0.0, 100, grows=True), sparse.csr_array((1, 1))
-    weights, _ = train(start, documents, documents, [batch], steps, dtype=np.float32)
+    weights, _ = train(start, documents, documents, [batch], steps)
     assert weights.to_csr().toarray() == expected
-
-
-def single(value):
-    """A number as float32 has it."""
-    return float(np.float32(value))
 
 
 @given(seed=st.integers(0, 10**6), lam=st.sampled_from([0.0, 0.01]), n=st.integers(20, 80))
@@ -245,7 +240,7 @@ def test_windows_of_tenths_are_single_steps_in_float32(seed, lam, n):
     listed_vectors = (v.toarray().astype(float).tolist() for v in tenths)
     arguments = {"C": 0.1, "constant": True, "lam": lam, "period": 40, "rounded": single}
     reference.train(W, *listed_vectors, listed([batch]), **arguments)
-    weights, _ = train(sparse.csr_array((3, 4)), *tenths, [batch], steps, dtype=np.float32)
+    weights, _ = train(sparse.csr_array((3, 4)), *tenths, [batch], steps)
     np.testing.assert_array_equal(weights.to_csr().toarray(), W)
 
 
@@ -255,11 +250,11 @@ def test_rows_that_nothing_is_added_to_keep_their_slots():
     rng = np.random.default_rng(0)
     queries, documents = sparse.csr_array(np.ones((1, 1), np.float32)), rows(rng, 9, 500)
     full = sparse.csr_array(rng.normal(size=(1, 500)))
-    weights = SparseWeights(full, np.float32)
+    weights = SparseWeights(full)
     run = BilinearRun(weights, Steps(0.1, True, 0.0, 100, grows=True), entrywise(1))
     run.take(queries, documents, tuples(rng, 500, 1, 9))
     assert weights.peak_bytes <= 6 * 1.6 * 500 + 32 + 4 * 500
-    content = SparseWeights(sparse.csr_array(([1e3], ([0], [0])), shape=(1, 500)), np.float32)
+    content = SparseWeights(sparse.csr_array(([1e3], ([0], [0])), shape=(1, 500)))
     before = content.table.capacity.copy()
     documents = sparse.csr_array(np.vstack([np.ones(500), np.zeros(500)]).astype(np.float32))
     run = BilinearRun(content, Steps(0.1, True, 0.0, 100, grows=True), entrywise(1))
@@ -290,9 +285,9 @@ def test_notes_of_very_many_visits_are_cleared(monkeypatch):
 def test_margins_are_those_of_the_product(n_rounds):
     rng = np.random.default_rng(5)
     queries, documents = rows(rng, 30, 200, 0.3), rows(rng, 30, 300, 0.2)
-    W = sparse.random_array((200, 300), density=0.1, format="csr", rng=rng)
+    W = rows(rng, 200, 300, 0.1).astype(np.float64)
     batch = tuples(rng, 50 * n_rounds, 30, 30)
-    found = kernels.margins_of(SparseWeights(W, np.float64), queries, documents, batch)
+    found = kernels.margins_of(SparseWeights(W), queries, documents, batch)
     scores = (queries @ W @ documents.T).toarray()
     wanted = scores[batch.query, batch.better] - scores[batch.query, batch.worse]
     np.testing.assert_allclose(found, wanted, atol=1e-12)
@@ -303,7 +298,7 @@ def test_long_rows_are_those_of_plain_loops(grows):
     """Thousands of columns, with those that a row has and those that it has not."""
     rng = np.random.default_rng(3)
     queries, documents = rows(rng, 5, 6, 0.7), rows(rng, 9, 5_000, 0.05)
-    start = rows(rng, 6, 5_000, 0.05).astype(np.float64)
+    start = rows(rng, 6, 5_000, 0.05)
     batch = tuples(rng, 60, 5, 9)
     W = start.toarray().tolist()
     reference.train(
@@ -314,6 +309,7 @@ def test_long_rows_are_those_of_plain_loops(grows):
         C=0.7,
         lam=0.01,
         period=7,
+        rounded=single,
         support=None
         if grows
         else set(zip(*(a.tolist() for a in start.tocoo().coords), strict=True)),
