@@ -134,30 +134,35 @@ def pair_targets(block: QueryBlock) -> PairTargets:
     return PairTargets(groups, float(counts @ block.weights))
 
 
+N_NEAR = 64
+"""Neighbours of a document, on average, whose pairs in the corner of a hinge are listed. Sums of
+squares are as fast as that, and lose the digits of a narrow corner where scores are far apart."""
+
+
 class Shortfalls(NamedTuple):
     """Weighted sums over all pairs of a block, or of a data set.
 
     Attributes
     ----------
     hinge
-        Shortfalls of the margins: the plain hinge.
-    beyond
-        What the shortfalls exceed the width of a rounded corner by.
+        Shortfalls x of the margins: the plain hinge.
+    corner
+        ``x - x^2 / width`` of the shortfalls below the width of a rounded corner.
     squares
-        Squares of the shortfalls.
+        What `corner` is a difference of, where it is one; its rounding is about epsilon times this.
     """
 
     hinge: np.float64
-    beyond: np.float64
+    corner: np.float64
     squares: np.float64
 
 
 def shortfalls_of(targets: PairTargets, tangent: Tangent, width: float) -> Shortfalls:
     """The `Shortfalls` of a block at the scores of a tangent, which `HingeSum.at` has filled."""
-    sums = np.empty((2, 2))
-    margins = targets.margin - np.array([0.0, width])
-    pairs.hinge_shortfalls(frozen_groups(targets), margins, frozen_tangent(tangent), sums)
-    return Shortfalls(sums[0, 0], sums[1, 0], sums[0, 1])
+    sums = np.empty(3)
+    groups, there = frozen_groups(targets), frozen_tangent(tangent)
+    pairs.hinge_shortfalls(groups, targets.margin, width, there, N_NEAR, sums)
+    return Shortfalls(*sums)
 
 
 def hinge_of_pairs(

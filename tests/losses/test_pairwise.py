@@ -10,6 +10,7 @@ from scipy import sparse
 from dranking.data.blocks import QueryBlock
 from dranking.kernels.machine.compile import frozen
 from dranking.kernels.pairwise.pair_sums import is_wide
+from dranking.losses import pairwise
 from dranking.losses.pairwise import (
     SQUARED_HINGE,
     Logistic,
@@ -118,19 +119,28 @@ def test_a_tangent_has_room_for_every_document():
     assert [len(part) for part in tangent] == [5, 5, 5]
 
 
-@given(scored(), st.sampled_from([0.25, 1e4]))
-def test_shortfalls(problem, unit):
-    """In a small unit, scores differ by so many margins that pairs are listed."""
+def corner(gap, width=0.5):
+    x = max(0.0, 1.0 - gap)
+    return x - x * x / width if x < width else 0.0
+
+
+@given(scored(), st.sampled_from([0.25, 1e4]), st.sampled_from([0, 1, 64]))
+def test_shortfalls(problem, unit, n_near):
+    """In a large unit, scores differ by so many margins that all pairs are listed."""
     sizes, grades, weights, scores = problem
     block = block_of(sizes, grades, weights, np.zeros((len(grades), 1), dtype=np.float32))
     targets, scores = pair_targets(block), scores * unit
     tangent = smoothed_hinge(0.5).at(scores, frozen_groups(targets)).tangent
-    sums = shortfalls_of(targets, tangent, 0.5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pairwise, "N_NEAR", n_near)
+        found = shortfalls_of(targets, tangent, 0.5)
     expected = [
-        reference.loss_sum(listed, scores, grades, block.query_ptr, weights)
-        for listed in (reference.hinge, lambda gap: max(0.0, 0.5 - gap), reference.squared_hinge)
+        reference.loss_sum(of_gap, scores, grades, block.query_ptr, weights)
+        for of_gap in (reference.hinge, corner)
     ]
-    np.testing.assert_allclose(sums, expected, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(found[:2], expected, rtol=1e-12, atol=1e-11)
+    if n_near == 64:
+        assert found.squares == 0.0
 
 
 def test_the_corner_of_a_hinge_does_not_have_all_pairs_listed():

@@ -342,50 +342,90 @@ def hinge_loss(groups: Groups, margins: Array, tangent: Tangent, slopes: Array) 
 
 
 @kernel
-def listed_shortfalls(s: Array, ranks: Ints, margin: float) -> tuple[float, float]:
-    """Sums of the shortfalls of the pairs of a query, and of their squares, pair by pair."""
-    total = squares = 0.0
+def listed_shortfalls(s: Array, ranks: Ints, margin: float, width: float) -> tuple[float, float]:
+    """The first two sums of `hinge_shortfalls` for one query, pair by pair."""
+    total = corner = 0.0
     for a in range(len(s)):
         for b in range(len(s)):
             if ranks[a] > ranks[b]:
                 short = max(margin - (s[a] - s[b]), 0.0)
                 total += short
-                squares += short * short
-    return total, squares
+                if short < width:
+                    corner += short * (1.0 - short / width)
+    return total, corner
 
 
 @kernel
-def hinge_shortfalls(groups: Groups, margins: Array, tangent: Tangent, sums: Array) -> None:
-    """Overwrite the sums of the shortfalls ``max(0, margin - (s_a - s_b))``, and of their squares.
+def corner_of_near(
+    s: Array, order: Ints, ranks: Ints, margin: float, width: float, most: int
+) -> float:
+    """Sum of ``x - x^2 / width`` over the pairs of a query with a shortfall x from 0 to the width.
+
+    The partners with such shortfalls stand side by side in the order of scores. Returns -1 if all
+    documents together have more than `most` neighbours there.
+    """
+    corner, n_near, low, high = 0.0, 0, 0, 0
+    for a in order:
+        while low < len(s) and margin - (s[a] - s[order[low]]) <= 0.0:
+            low += 1
+        while high < len(s) and margin - (s[a] - s[order[high]]) < width:
+            high += 1
+        n_near += max(high - low, 0)
+        if n_near > most:
+            return -1.0
+        for k in range(low, high):
+            if ranks[a] > ranks[order[k]]:
+                short = margin - (s[a] - s[order[k]])
+                corner += short * (1.0 - short / width)
+    return corner
+
+
+@kernel
+def hinge_shortfalls(
+    groups: Groups, margin: float, width: float, tangent: Tangent, n_near: int, sums: Array
+) -> None:
+    """Sums of the shortfalls x = ``max(0, margin - (s_a - s_b))`` of all pairs, and of a corner.
 
     Parameters
     ----------
-    margins
-        (n_margins,).
     tangent
         Scores and order, as `hinge_loss` has filled them.
+    n_near
+        Where the documents of a query have more neighbours than this on average with a shortfall
+        within the width, the corner comes from sums of squares.
     sums
-        (n_margins, 2) sums over all pairs, with the weights of the queries.
+        (3,) overwritten with sums over all pairs, with the weights of the queries: of x; of
+        ``x - x^2 / width`` where x is below the width; and of the squares over the width whose
+        difference the second sum is, where it is one.
     """
     sums[:] = 0.0
     query_ptr = groups.query_ptr
     for q in range(len(query_ptr) - 1):
         start, end = query_ptr[q], query_ptr[q + 1]
+        n, weight = end - start, groups.weights[q]
         s, ranks = tangent.scores[start:end], groups.ranks[start:end]
-        order, weight = tangent.order[start:end], groups.weights[q]
+        order = tangent.order[start:end]
         if highest(ranks) == 0:
             continue
         wide = is_wide(s, order)
-        s = s - s[order[(end - start) // 2]]  # differences alone count
-        balance, number, total = np.empty(end - start), np.empty(end - start), np.empty(end - start)
-        for k in range(len(margins)):
-            if wide:
-                shortfall, squares = listed_shortfalls(s, ranks, margins[k])
-            else:
-                active_partners(s, order, ranks, margins[k], s, balance, number, total)
-                shortfall, squares = sums_of_partners(s, margins[k], balance, number, total)
-            sums[k, 0] += weight * shortfall
-            sums[k, 1] += weight * squares
+        s = s - s[order[n // 2]]  # differences alone count
+        if wide:
+            shortfall, corner = listed_shortfalls(s, ranks, margin, width)
+            sums[0] += weight * shortfall
+            sums[1] += weight * corner
+            continue
+        balance, number, total = np.empty(n), np.empty(n), np.empty(n)
+        active_partners(s, order, ranks, margin, s, balance, number, total)
+        shortfall, squares = sums_of_partners(s, margin, balance, number, total)
+        sums[0] += weight * shortfall
+        corner = corner_of_near(s, order, ranks, margin, width, n_near * n)
+        if corner < 0.0:
+            for i in range(n):
+                sums[2] += weight * number[i] * s[i] * s[i] / width
+            active_partners(s, order, ranks, margin - width, s, balance, number, total)
+            beyond, less = sums_of_partners(s, margin - width, balance, number, total)
+            corner = shortfall + beyond - (squares - less) / width
+        sums[1] += weight * corner
 
 
 @kernel

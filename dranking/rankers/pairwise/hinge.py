@@ -30,7 +30,7 @@ class Corner(NamedTuple):
     excess
         How far its gap is larger than that of the rounded hinge.
     rounding
-        Estimated rounding of `excess`, which is a difference of squares.
+        Estimated rounding of `excess`, which is a difference of squares where the corner is wide.
     """
 
     value: float
@@ -73,11 +73,10 @@ def corner_of(objective: PairwiseObjective, rounded: Minimum, width: float) -> C
     for a from 0 to 1. The maximising a of all pairs are a point of both duals, and the dual of the
     hinge is above that of the rounded hinge by ``width/2 a^2``. So the gap of the hinge is the gap
     of the rounded hinge, plus the mean of hinge - rounded hinge - width/2 a^2, which is
-    ``x - x^2/width`` for x between 0 and width, and else 0: the hinge of the margin, plus the hinge
-    of the margin less the width, less twice the rounded hinge.
+    ``x - x^2/width`` for x between 0 and width, and else 0.
     """
-    hinge, beyond, squares = objective.shortfalls(rounded.tangents, width)
+    hinge, corner, squares = objective.shortfalls(rounded.tangents, width)
     penalty = 0.5 * objective.regularization * float(rounded.weights @ rounded.weights)
-    excess = float(hinge) + float(beyond) - 2.0 * (rounded.value - penalty)
-    rounding = float(np.finfo(float).eps) * (float(squares) / width + penalty)
-    return Corner(float(hinge) + penalty, max(excess, 0.0), rounding)
+    value = float(hinge) + penalty
+    rounding = float(np.finfo(float).eps) * (float(squares) + value)
+    return Corner(value, max(float(corner), 0.0), rounding)

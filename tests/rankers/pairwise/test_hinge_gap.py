@@ -62,6 +62,19 @@ def test_steps_that_end_far_from_the_minimum_state_no_bound_above_it(max_iter):
     assert ranker.objective_ - ranker.gap_ <= 0.5e-16 * (w @ w) / least**2
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scores_that_are_far_apart_hide_no_part_of_the_gap():
+    """Grades in steps of one feature: w = 1 is the minimum, lambda / 2, if lambda is below 2 / n.
+
+    The corner has neighbours alone, and their scores are up to 200 margins from the middle.
+    """
+    n, regularization = 400, 1e-6
+    steps = np.arange(n, dtype=np.float32)
+    ranker = dr.RankSVM(regularization, loss="hinge").fit(steps[:, None], steps, qid=np.zeros(n))
+    assert ranker.objective_ >= regularization / 2.0 * (1.0 - 1e-12)
+    assert ranker.objective_ - ranker.gap_ <= regularization / 2.0 * (1.0 + 1e-12)
+
+
 def test_a_tolerance_that_is_reached_gives_no_warning():
     """The gap is stated all the same: the larger the tolerance, the fewer the widths."""
     problem = random_problem(0, n_features=6)
