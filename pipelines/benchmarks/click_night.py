@@ -64,12 +64,16 @@ def nights(folder: Path, n_documents: int) -> list[Figure]:
     label(folder, clicks, "before")
     whole = command("stats", "build", folder / "before", "--output", folder / "night.stats")
     n_changed = n_queries // ONE_IN
-    together = np.arange(n_changed)
-    figures = figures_of(folder, clicks, together, "together", whole)
-    for number in range(N_SCATTERED):
-        scattered = np.arange(n_changed) * ONE_IN + number * (ONE_IN // N_SCATTERED) + 1
-        figures += figures_of(folder, clicks, scattered, f"scattered, night {number + 1}", whole)
+    figures = figures_of(folder, clicks, np.arange(n_changed), "together", whole)
+    for number, scattered in enumerate(scattered_queries(n_queries), start=1):
+        figures += figures_of(folder, clicks, scattered, f"scattered, night {number}", whole)
     return figures
+
+
+def scattered_queries(n_queries: int) -> list[NDArray[np.int64]]:
+    """Queries that change in each night, drawn at random."""
+    drawn = np.random.default_rng(0).permutation(n_queries)
+    return np.split(drawn, np.arange(1, N_SCATTERED + 1) * (n_queries // ONE_IN))[:-1]
 
 
 def figures_of(

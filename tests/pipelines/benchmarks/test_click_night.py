@@ -6,12 +6,12 @@ from pipelines.benchmarks import click_night
 
 
 def test_a_night_changes_the_blocks_of_changed_queries(tmp_path):
-    """328 queries in blocks of 163: queries 0, 1, 2 are in one block, the others in two of three.
-
-    The scattered ones are 1, 101, 201, then 34, 134, 234, then 67, 167, 267.
-    """
+    """328 queries in blocks of 163: queries 0, 1, 2 are in one block."""
     figures = click_night.nights(tmp_path, 328 * click_night.PER_QUERY)
     shares = [each.value for each in figures if "blocks" in each.name]
-    assert shares == pytest.approx([1 / 3, 2 / 3, 2 / 3, 2 / 3])
+    drawn = click_night.scattered_queries(328)
+    expected = [len({query // 163 for query in night.tolist()}) / 3 for night in drawn]
+    assert shares == pytest.approx([1 / 3, *expected])
+    assert max(map(len, drawn)) == 3
     read = [each.value for each in figures if "bytes read" in each.name]
     assert max(read) < 1

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dranking.retrain.gate.false_discoveries import difference_e_value
 from pipelines.reproduce import nightly_gate
@@ -22,6 +23,29 @@ def test_false_promotions_of_a_few_years(monkeypatch, capsys):
     assert found["b", "one test"]["quality by quarter"][-1] > 0
     nothing = found["b", "ledger"]
     assert (nothing | {"gate": ""}) == (found["b", "Bonferroni"] | {"gate": ""})
+
+
+def test_challengers_that_inherit_luck_are_promoted_again_and_again(monkeypatch):
+    """The promotions of plain t-tests, on the queries of one year each."""
+    rng, n_nights, promoted = np.random.default_rng(0), 60, 0
+    critical = stats.t.ppf(0.975, 49)
+    for _ in range(40):
+        champion = rng.normal(size=50)
+        for _ in range(n_nights):
+            challenger = 0.9 * champion + np.sqrt(1 - 0.9**2) * rng.normal(size=50)
+            difference = challenger - champion
+            if difference.mean() > critical * difference.std(ddof=1) / np.sqrt(50):
+                champion, promoted = challenger, promoted + 1
+    found = {}
+    monkeypatch.setattr(nightly_gate, "NIGHTS", n_nights)
+    pool = np.random.default_rng(1).normal(size=5_000)
+    for luck in ("inherited", "own"):
+        rows = nightly_gate.simulate("a", pool, 40, 50, luck)
+        [row] = [row for row in rows if row["gate"] == "one test"]
+        found[luck] = row["false promotions a year"]
+    # Both counts are about 40: their difference has a standard deviation of .2 a year.
+    assert found["inherited"] == pytest.approx(promoted / 40, abs=0.6)
+    assert found["own"] < 0.7 * found["inherited"]
 
 
 def test_bets_are_those_of_the_gate():
