@@ -5,8 +5,9 @@ import pytest
 from pipelines.benchmarks import click_night
 
 
-def test_a_night_changes_the_blocks_of_changed_queries(tmp_path):
+def test_a_night_changes_the_blocks_of_changed_queries(tmp_path, monkeypatch):
     """328 queries in blocks of 163: queries 0, 1, 2 are in one block."""
+    monkeypatch.setattr(click_night, "N_SCATTERED", 1)
     figures = click_night.nights(tmp_path, 328 * click_night.PER_QUERY)
     shares = [each.value for each in figures if "blocks" in each.name]
     drawn = click_night.scattered_queries(328)
