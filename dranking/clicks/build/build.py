@@ -1,4 +1,10 @@
-"""Building click stores from logs, as tasks on threads or on a cluster."""
+"""Building click stores from logs, as tasks on threads or on a cluster.
+
+Sessions meet, and then queries, by an exchange of rows by hash. The group-bys and the join of
+`dask.dataframe` give the same counts, in twice the time and with a quarter more memory a worker on
+500,000 impressions (topic "dask" of `pipelines.benchmarks.clicks`), but not the rules of sessions,
+windows and bad events, which look at a session's events one after the other.
+"""
 
 from __future__ import annotations
 
