@@ -14,3 +14,14 @@ from pipelines.benchmarks.dask_frames import MEGABYTE, peak_of_fit
 def test_nothing_in_the_driver_grows_with_documents_times_features():
     """A gathered frame of 130 MB would take at least as much."""
     assert peak_of_fit(130 * MEGABYTE, 20_000, dr.RankRLS()) < 65 * MEGABYTE
+
+
+@pytest.mark.exhaustive
+@pytest.mark.cluster
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is measured on Linux")
+def test_the_driver_takes_no_more_for_four_gigabytes_than_for_one():
+    """A greedy selection; the driver may take 300 MB, and a hundredth of the further 3 GB more."""
+    one, four = (peak_of_fit(size * 1_000 * MEGABYTE) for size in (1, 4))
+    assert max(one, four) < 300 * MEGABYTE
+    assert four - one < 30 * MEGABYTE
