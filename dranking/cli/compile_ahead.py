@@ -30,6 +30,8 @@ AHEAD: dict[str, tuple[str, ...]] = {
     "select": SELECTION,
     "tune": (*SELECTION, "rank_order"),
     "quickstart": ("update", "dense_moments", "dense_gram_rows", "rank_order"),
+    "train lcra": ("coregularised_steps",),
+    "train max-margin": ("largest_hinges",),
     "train ranksvm": ("hinge_curvature", "plain_hinge"),
     "bounds": LISTWISE,
     "report --train": SELECTION + LISTWISE,

@@ -108,6 +108,18 @@ def _plain_hinge() -> None:
     pair_sums.plain_hinge(groups, 1.0, scores, np.empty(2))
 
 
+def _coregularised_steps() -> None:
+    from dranking.kernels.pairwise import coregularised, sgd
+    from dranking.kernels.pairwise.differences import as_rows
+
+    rows = as_rows(np.ones((2, 1), dtype=np.float32))
+    batch = sgd.Batch(np.array([0]), np.array([1]), np.ones(1))
+    views = coregularised.Views(frozen(np.array([0, 1])), 1, 1.0)
+    steps = sgd.Steps(0, 1.0, 1.0, np.inf, 0)
+    iterate = sgd.Iterate(np.zeros(1), np.zeros(1))
+    coregularised.coregularised_steps(rows, rows, batch, batch, views, steps, 0, iterate)
+
+
 JOBS: dict[str, Callable[[], object]] = {
     "update": _update,
     "dense_moments": _dense_moments,
@@ -115,6 +127,7 @@ JOBS: dict[str, Callable[[], object]] = {
     "rank_order": _rank_order,
     "hinge_curvature": _hinge_curvature,
     "plain_hinge": _plain_hinge,
+    "coregularised_steps": _coregularised_steps,
     "largest_hinges": _largest_hinges,
     "sum_of_hinges": _sum_of_hinges,
 }

@@ -34,6 +34,8 @@ COMMANDS = {
     "select": [*DATA, "--n-features", "2", "-o", "selected.json"],
     "tune": [*DATA, *"--folds 2 --regularization 2^0..2^1 -o tuned.json".split()],
     "train ranksvm": [*DATA, *"--loss hinge -o hinge.json".split()],
+    "train lcra": [*DATA, *"--unlabelled data.zarr --epochs 1 -o lcra.json".split()],
+    "train max-margin": [*DATA, "-o", "margin.json"],
     "report": ["model.json", *DATA, *"--train data.zarr -o report.html".split()],
     "bounds": ["model.json", *DATA],
 }
