@@ -53,6 +53,7 @@ def many_tasks():
         patch.setattr(order_rows, "MIN_ROWS", 100)
         patch.setattr(order_rows, "LINES_AT_ONCE", 100)
         patch.setattr(exchange_rows, "MAX_BUCKET_BYTES", 20_000)
+        patch.setattr(exchange_rows, "MAX_BUCKETS", 2)  # of more, groups are split again
         patch.setattr(open_rows, "MIN_RANGE_BYTES", 10_000)
         yield
 
@@ -83,7 +84,7 @@ def expected(lake, threads, tmp_path_factory):
 def test_workers_are_lost_amid_exchange_and_write(lake, expected, tmp_path, cluster_and_client):
     cluster, client = cluster_and_client
     kill = partial(signal_worker, cluster, client)
-    faults = {("exchange", 4): kill, ("write", 3): partial(kill, 1)}
+    faults = {("exchange", 4): kill, ("split", 2): kill, ("write", 3): partial(kill, 1)}
     executor = FaultInjector(client, faults)
     assert stored(lake, tmp_path / "d", "parquet", executor) == expected
     assert not executor.faults
