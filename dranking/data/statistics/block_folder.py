@@ -124,7 +124,7 @@ def read_block(
     n = manifest.n_features
     read = _row_reader(root, manifest, index)
     if is_changed.any():
-        changed = partial(read_changed_rows, root, manifest, index)
+        changed = _row_reader(root, manifest, index, of_changed=True)
         read = partial(replaced_rows, read, np.flatnonzero(is_changed), changed)
     none = np.empty((entry.n_queries, 0))
     diagonal, products = (none, none) if queries_only else map(frozen, read((n, n + 1)))

@@ -10,6 +10,7 @@ from dranking.cli.app import run
 from dranking.data import blocks
 from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.statistics.manifest import ChangedEntry, manifest_json
+from dranking.data.statistics.row_files import RowFile
 from dranking.data.statistics.write_append_expire import expire_statistics
 from dranking.data.store import segment_layout
 from dranking.data.store.segment_reader import SegmentReader
@@ -153,6 +154,13 @@ def test_what_is_beside_a_block_expires_is_verified_and_stays_in_the_manifest(
     data = write_dataset(with_labels(made_blocks(), new_night), tmp_path / "data")
     done = relabel_statistics(store.path, data)
     [entry] = [each for each in done.store.manifest.blocks if each.changed]
+    indices, original = [], RowFile._read_index
+    with monkeypatch.context() as patch:
+        patch.setattr(RowFile, "_read_index", lambda file: indices.append(file) or original(file))
+        block = done.store.block(done.store.manifest.blocks.index(entry))
+        for row in (0, 1, 0):
+            list(block.rows([row]))
+    assert len(indices) == 2  # one index of each file, however many rows are read
     anew = build_statistics(data, tmp_path / "b", times=times)
     copy = shutil.copytree(store.path, tmp_path / "copy")
     kept = (expire_statistics(each, before=2) for each in (copy, anew.path))
