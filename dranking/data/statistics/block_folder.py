@@ -166,7 +166,7 @@ def _read_queries(
     newest = entry if entry.changed is None else entry.changed
     folder = _StatisticsFolder(root, index, newest.path, newest.checksums, KIND.remedy)
     queries = folder.parsed(QUERY_TABLE, "an Arrow file", _read_arrow)
-    is_changed = np.zeros(entry.n_queries, bool)
+    is_changed = np.zeros(len(queries), bool)
     fits = entry.changed is None
     if entry.changed is not None and CHANGED in queries.schema.names:
         is_changed = queries[CHANGED].to_numpy()
