@@ -14,10 +14,11 @@ N_COLUMNS = 16
 LAMBDAS = [2.0**-15, 2.0**-5, 1.0, 2.0**15]
 
 
-def drawn_problem(seed, n_features):
+def drawn_problem(seed, n_features, most_documents=None):
     """A raw problem of some of all columns, its data set in a layout and in blocks, and a lambda.
 
-    All columns are scaled by 1, 2^-40 or 2^40, or each by a power of two from 2^-40 to 2^40.
+    All columns are scaled by 1, 2^-40 or 2^40, or each by a power of two from 2^-40 to 2^40. The
+    first documents of each query are taken, if a largest number of them is given.
     """
     problem = raw_problem(
         seed,
@@ -32,6 +33,10 @@ def drawn_problem(seed, n_features):
     if seed % 7 == 6:
         X *= 2.0 ** rng.integers(-40, 41, n_features).astype(np.float32)
     problem = problem._replace(X=X)
+    if most_documents is not None:
+        kept = np.concatenate([np.arange(size) < most_documents for size in problem.sizes])
+        sizes = np.minimum(problem.sizes, most_documents)
+        problem = problem._replace(X=X[kept], y=problem.y[kept], sizes=sizes)
     layout = sparse.csr_array if seed % 4 == 3 else np.asarray
     data = problem.dataset(layout, max_documents=[9, 60, 1_000][seed % 3])
     return problem, data, LAMBDAS[seed // 3 % 4]

@@ -46,6 +46,12 @@ def test_predictions_have_digits_where_one_query_takes_a_coefficient(tmp_path):
     assert CHECKS["rescoring"](385, tmp_path) <= 1e-6
 
 
+@pytest.mark.parametrize("measure", ["ap", "ndcg"])
+def test_bounds_of_lists_count_the_rounding_of_scores(measure):
+    """A column lies so far from zero that scores lose the digits in which documents differ."""
+    assert CHECKS["lists"](9, measure=measure) <= 1e-6
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("first", range(200, 20_200, 200))
 @pytest.mark.parametrize("name", CHECKS)

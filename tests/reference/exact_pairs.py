@@ -1,8 +1,6 @@
 """Objectives over all pairs, mean of a loss plus lambda / 2 |w|^2, and minima, in 300 bits."""
 
 import mpmath
-import numpy as np
-from scipy import optimize
 
 from tests.reference.pair_losses import pairs_of
 
@@ -89,23 +87,6 @@ def least_logistic(X, y, query_ptr, query_weights, regularization, start):
         raise AssertionError("Newton's steps do not end")
 
 
-def margin_objective(X, y, query_ptr, query_weights, regularization, weights, margin_of):
-    """Mean of max(0, margin - gap) over all pairs, plus lambda / 2 |w|^2.
-
-    `margin_of` gives the margin of a pair from the grades of its documents.
-    """
-    with mpmath.workprec(BITS):
-        rows, shares = _differences(X, y, query_ptr, query_weights)
-        w = [mpmath.mpf(float(value)) for value in weights]
-        margins = [margin_of(y[a], y[b]) for _, a, b in pairs_of(y, query_ptr)]
-        losses = [
-            max(mpmath.mpf(0), mpmath.mpf(margin) - mpmath.fdot(row, w))
-            for margin, row in zip(margins, rows, strict=True)
-        ]
-        penalty = mpmath.mpf(float(regularization)) / 2 * mpmath.fdot(w, w)
-        return float(mpmath.fdot(shares, losses) + penalty)
-
-
 def _differences(X, y, query_ptr, query_weights):
     """Rows x_a - x_b of all pairs, and the share of each pair in the mean."""
     listed = list(pairs_of(y, query_ptr))
@@ -116,43 +97,3 @@ def _differences(X, y, query_ptr, query_weights):
     shares = [mpmath.mpf(float(query_weights[q])) for q, _, _ in listed]
     total = mpmath.fsum(shares)
     return rows, [share / total for share in shares]
-
-
-def lower_hinge(X, y, query_ptr, query_weights, regularization, start, margin_of):
-    """Weights whose `margin_objective` is near the minimum, by SciPy; any weights if it fails.
-
-    The corner of the hinge is rounded over ever smaller widths, in columns scaled to at most 1.
-    """
-    listed = list(pairs_of(y, query_ptr))
-    rows = np.array([X[a].astype(float) - X[b].astype(float) for _, a, b in listed])
-    shares = np.array([query_weights[q] for q, _, _ in listed])
-    margins = np.array([margin_of(y[a], y[b]) for _, a, b in listed])
-    shares, scale = shares / shares.sum(), np.abs(rows).max(axis=0)
-    scale[scale == 0.0] = 1.0
-    rows, penalty = rows / scale, np.minimum(regularization / scale**2, 1e12)
-    found = start * scale
-    for width in 10.0 ** -np.arange(0.0, 8.0, 0.5):
-
-        def value(v, width=width):
-            x = np.maximum(margins - rows @ v, 0.0)
-            rounded = np.where(x < width, x * x / (2 * width), x - width / 2)
-            return shares @ rounded + (penalty * v * v).sum() / 2
-
-        def gradient(v, width=width):
-            slopes = shares * np.clip((margins - rows @ v) / width, 0.0, 1.0)
-            return penalty * v - slopes @ rows
-
-        def curvature(v, width=width):
-            x = margins - rows @ v
-            active = shares * ((x > 0.0) & (x < width)) / width
-            return (rows.T * active) @ rows + np.diag(penalty)
-
-        found = optimize.minimize(
-            value,
-            found,
-            jac=gradient,
-            hess=curvature,
-            method="trust-exact",
-            options={"gtol": 1e-12},
-        ).x
-    return found / scale

@@ -72,7 +72,7 @@ class Minimum(NamedTuple):
         Risk plus lambda / 2 |w|^2 at the best point.
     gap
         Duality gap: the minimum is at most this much lower than `objective`. The lower bound counts
-        the rounding of the planes, but not that of the scores by which they are chosen.
+        the rounding of the planes, and of the scores by which they are chosen.
     n_iter
         Number of rounds.
     target_gap
@@ -116,7 +116,7 @@ class Round(NamedTuple):
 
 def minimise(
     risk: Risk,
-    n: int,
+    largest: Array,
     regularization: float,
     tol: float,
     max_iter: int,
@@ -128,8 +128,8 @@ def minimise(
     ----------
     risk
         Convex function from w (n,) to R(w) and a subgradient (n,).
-    n
-        Length of w.
+    largest
+        (n,) largest |x| of each feature, whose products with w are rounded in scores.
     regularization
         lambda > 0.
     tol
@@ -144,7 +144,7 @@ def minimise(
     DataError
         If the planes of the checkpoint contradict the objective of its weights.
     """
-    planes = Planes(n, regularization)
+    n, planes = len(largest), Planes(largest, regularization)
 
     def visit(point: Array) -> float:
         value, slope = risk(point)
@@ -208,8 +208,8 @@ def _check_planes(at: Round, planes: Planes) -> None:
 class Planes:
     """Planes below a risk, and the minimum of their maximum plus ``lambda / 2 |w|^2``."""
 
-    def __init__(self, n: int, regularization: float) -> None:
-        self._lambda = regularization
+    def __init__(self, largest: Array, regularization: float) -> None:
+        n, self._largest, self._lambda = len(largest), largest, regularization
         self._slopes = np.empty((0, n))
         self._heights = np.empty(0)
         self._rounding = np.empty(0)
@@ -221,9 +221,10 @@ class Planes:
     def add(self, slope: Array, value: float, point: Array) -> None:
         """Add the plane that has a value and a slope (n,) at a point (n,)."""
         height = value - float(slope @ point)
-        # Sums over documents round by their largest terms, which cancel in this slope perhaps.
+        # Sums over documents round by their largest terms, which cancel in this slope perhaps;
+        # scores round by theirs, which cancel in differences of scores.
         self._steepest = np.maximum(self._steepest, np.abs(slope))
-        terms = abs(value) + float(self._steepest @ np.abs(point))
+        terms = abs(value) + float((self._steepest + self._largest) @ np.abs(point))
         with_others = self._slopes @ slope
         own = np.array([[slope @ slope]])
         self._gram = np.block([[self._gram, with_others[:, None]], [with_others[None, :], own]])
@@ -254,7 +255,8 @@ class Planes:
     def at(self, point: Array) -> float:
         """The maximum of the planes plus ``lambda / 2 |w|^2`` at a point (n,), less rounding."""
         own = self._slopes @ point + self._heights - self._rounding
-        own -= SAFETY * np.finfo(float).eps * float(self._steepest @ np.abs(point))
+        terms = float((self._steepest + self._largest) @ np.abs(point))
+        own -= SAFETY * np.finfo(float).eps * terms
         return float(own.max()) + 0.5 * self._lambda * float(point @ point)
 
     def minimum(self, accuracy: float) -> tuple[float, Array]:

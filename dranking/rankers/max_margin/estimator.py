@@ -241,7 +241,8 @@ class MaxMarginRanker(LinearRanker):
             learner = MarginSPD(rule, **self._sgd_options(self._steps))
             return self._fit_by_sgd(learner, dataset, validation, executor)
         if self.solver == "cutting-planes":
-            return self._minimise_by_cutting_planes(objective.hinge_risk, dataset)
+            largest = objective.largest_values()
+            return self._minimise_by_cutting_planes(objective.hinge_risk, largest, dataset)
         tol = self.tol * NEWTON_SHARE
         found = minimise_hinge(objective, 0.0, np.zeros(dataset.n_features), tol, self.max_iter)
         warn_of_gap(found, self.max_iter)
@@ -256,13 +257,14 @@ class MaxMarginRanker(LinearRanker):
         if self._steps is not None:
             steps = ListwiseSGD(objective, **self._sgd_options(self._steps))
             return self._fit_by_sgd(steps, dataset, validation, executor)
-        return self._minimise_by_cutting_planes(objective.risk, dataset)
+        largest = objective.largest_values()
+        return self._minimise_by_cutting_planes(objective.risk, largest, dataset)
 
-    def _minimise_by_cutting_planes(self, risk: Risk, dataset: Dataset) -> Array:
+    def _minimise_by_cutting_planes(self, risk: Risk, largest: Array, dataset: Dataset) -> Array:
         settings = self._checkpoint_settings(dataset) if self.checkpoint is not None else {}
         checkpoint = TrainingCheckpoint(self.checkpoint, settings)
         found: Minimum = cutting_planes.minimise(
-            risk, dataset.n_features, self.regularization, self.tol, self.max_iter, checkpoint
+            risk, largest, self.regularization, self.tol, self.max_iter, checkpoint
         )
         found = found._replace(gap=min(found.gap, found.objective))  # no hinge is below 0
         warn_of_planes(found, dataset.feature_names)

@@ -25,6 +25,7 @@ from dranking.losses.listwise import (
     n_lists,
 )
 from dranking.metrics.conventions import get_convention
+from dranking.rankers.gram.moments import largest_values
 
 Array = NDArray[np.float64]
 Form: TypeAlias = Literal["argmax", "sum"]
@@ -120,6 +121,10 @@ class ListwiseObjective:
         """(n_blocks,) weighted number of lists of each block."""
         counts = self._tiles.map_values(count_of, self._lists, name="lists")
         return np.array(self._tiles.gather(counts))
+
+    def largest_values(self) -> Array:
+        """(n_features,) largest |x| of each feature; one pass."""
+        return largest_values(self._tiles)
 
     def risk(self, weights: Array) -> tuple[float, Array]:
         """Mean hinge, and a subgradient (n_features,) by the weights."""

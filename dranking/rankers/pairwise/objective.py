@@ -25,6 +25,7 @@ from dranking.losses.pairwise import (
     pair_targets,
     shortfalls_of,
 )
+from dranking.rankers.gram.moments import largest_values
 from dranking.rankers.pairwise.coordinates import Coordinates, coordinates_of
 
 Array = NDArray[np.float64]
@@ -104,6 +105,10 @@ class PairwiseObjective:
             hinge_of_pairs, self._targets, Same(weights), name="hinge"
         )
         return float(value) / self.n_pairs, slopes / self.n_pairs
+
+    def largest_values(self) -> Array:
+        """(n_features,) largest |x| of each feature; one pass."""
+        return largest_values(self._tiles)
 
     def shortfalls(self, tangents: Sequence[Task], width: float) -> Shortfalls:
         """Means over P at the point of tangents of a sum of hinges; no feature is read."""

@@ -18,7 +18,7 @@ def risk(w):
 
 def test_cutting_planes_find_the_minimum_of_listed_planes():
     """The largest of 40 planes plus lambda / 2 |w|^2, as a smooth problem under constraints."""
-    found = cutting_planes.minimise(risk, 3, 0.1, 1e-7, 500)
+    found = cutting_planes.minimise(risk, np.ones(3), 0.1, 1e-7, 500)
     peer = minimize(
         lambda z: z[3] + 0.05 * z[:3] @ z[:3],
         [0, 0, 0, 10],
@@ -40,6 +40,6 @@ def test_cutting_planes_keep_the_best_lower_bound(monkeypatch):
     minimum, calls, gaps = cutting_planes.Planes.minimum, [], []
     monkeypatch.setattr(cutting_planes.Planes, "minimum", worse_each_second_time)
     with reporting(lambda stage, done, total, facts: gaps.append(facts["gap"])):
-        cutting_planes.minimise(risk, 3, 0.1, 1e-6, 500)
+        cutting_planes.minimise(risk, np.ones(3), 0.1, 1e-6, 500)
     assert len(gaps) > 3
     assert (np.diff(gaps) <= 0).all()
