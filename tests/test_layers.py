@@ -53,7 +53,7 @@ ROOMS = {
     ],
     "data": [
         {"blocks", "roles"},
-        {"transforms", "quantile_sketch", "prediction_files", "digits_ranking"},
+        {"block_masks", "transforms", "quantile_sketch", "prediction_files", "digits_ranking"},
         {"column_forms"},
         {"dataset"},
         {"concatenated", "directory_dataset", "scaling", "tables"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dranking.data.block_masks import BlockMasks
 from dranking.data.blocks import BlockInfo, FeatureMatrix, QueryBlock
 from dranking.data.column_forms import Scaling
 from dranking.data.roles import DEFAULT_ROLES, Roles
@@ -202,8 +203,8 @@ class Dataset(ABC):
         """A view of the queries where `keep` (n_queries,) is true; the block borders stay."""
         return QuerySubset(self, keep)
 
-    def for_blocks(self, start: int, end: int) -> Dataset:
-        """The data set for a task that reads only the blocks from `start` to before `end`.
+    def for_blocks(self, blocks: Iterable[int]) -> Dataset:
+        """The data set for a task that reads only some blocks, which keep their numbers.
 
         What is known of other blocks may be missing in it, so that its pickle is small.
         """
@@ -257,10 +258,10 @@ class View(Dataset):
         view.__dict__["blocks"] = ()
         return view
 
-    def for_blocks(self, start: int, end: int) -> Dataset:
+    def for_blocks(self, blocks: Iterable[int]) -> Dataset:
         """The same view of the other data set for these blocks."""
         view = copy(self)
-        view._source = self._source.for_blocks(start, end)
+        view._source = self._source.for_blocks(blocks)
         return view
 
     @abstractmethod
@@ -291,21 +292,18 @@ class QuerySubset(View):
         super().__init__(source)
         if len(keep) != source.n_queries:
             raise ValueError(f"keep has {len(keep)} entries for {source.n_queries} queries.")
-        # The mask of block b is known for first <= b < first + len(borders) - 1.
-        self._keep, self._first = np.asarray(keep, dtype=bool), 0
-        self._borders = np.cumsum([0, *(b.n_queries for b in source.blocks)])
+        self._masks = BlockMasks.of_all(np.asarray(keep, dtype=bool), source.blocks)
 
     def __repr__(self) -> str:
-        n_kept = int(self._keep.sum())
+        n_kept = int(self._masks.keep.sum())
         return f"{type(self).__name__}({n_kept:,} queries, of {self._source!r})"
 
-    def for_blocks(self, start: int, end: int) -> Dataset:
+    def for_blocks(self, blocks: Iterable[int]) -> Dataset:
         """The same view with the part of the mask for these blocks."""
-        view = super().for_blocks(start, end)
+        numbers = np.unique(np.fromiter(blocks, dtype=np.int64))
+        view = super().for_blocks(numbers.tolist())
         assert isinstance(view, QuerySubset)
-        borders = self._borders[start - self._first : end + 1 - self._first]
-        view._keep = self._keep[borders[0] : borders[-1]]
-        view._first, view._borders = start, borders - borders[0]
+        view._masks = self._masks.of(numbers)
         return view
 
     @cached_property
@@ -317,8 +315,7 @@ class QuerySubset(View):
         return tuple(replace(i, n_values=i.n_documents * self.n_features) for i in infos)
 
     def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
-        start, end = self._borders[index - self._first :][:2]
-        return block.take_queries(self._keep[start:end])
+        return block.take_queries(self._masks.mask(index))
 
 
 class TransformedDataset(View):

@@ -36,7 +36,7 @@ class BlockSource:
     columns: Columns | None = None
 
     def __reduce__(self) -> tuple[type[BlockSource], tuple[Any, ...]]:
-        dataset = self.dataset.for_blocks(self.start, self.end)
+        dataset = self.dataset.for_blocks(range(self.start, self.end))
         return BlockSource, (dataset, self.start, self.end, self.columns)
 
     def __len__(self) -> int:

@@ -41,8 +41,7 @@ def submit_with_blocks(
     args
         Further arguments; futures are replaced by their results.
     """
-    if len(indices):
-        dataset = dataset.for_blocks(min(indices), max(indices) + 1)
+    dataset = dataset.for_blocks(indices)
     root = dataset.root if isinstance(dataset, View) else dataset
     if isinstance(root, PlacedDataset):
         view = dataset.over(None) if isinstance(dataset, View) else None

@@ -237,7 +237,7 @@ class Shards:
             return submit_with_blocks(
                 self._executor, _prepare, dataset, numbers, None, numbers, prepare, name="load"
             )
-        return Stream(dataset, prepare)
+        return Stream(dataset.for_blocks(blocks.tolist()), prepare)
 
     def _visits(
         self, index: int, shard: int, n_rounds: int, n_steps: int, key: tuple[int, ...]

@@ -17,7 +17,8 @@ from dranking.data.blocks import (
 )
 
 QUERIES_AT_ONCE = 1 << 18
-"""Queries, about, that one task orders, and that the driver packs into blocks at a time."""
+"""About the number of queries that one task orders, and that the driver packs into blocks at a
+time."""
 
 SAMPLE = 1 << 10
 """A part of the queries tells the first row of every query with a number divisible by this."""

@@ -3,9 +3,9 @@
 Rows are sorted into *buckets* of some segments, each as large as one task can sort. Every range of
 rows has rows of every bucket in the worst case, so that splitting all ranges by all buckets takes a
 number of small reads that grows with the square of the data, and the driver would list them. So
-there are at most `MAX_BUCKETS` buckets at one time: more buckets are first brought together in
-groups, about as many as a group has buckets, and then each group is split. The rows are written
-twice then, and the parts of files are as large as the square root of the data allows.
+more than `MAX_BUCKETS` buckets are first brought together in groups, about as many as a group has
+buckets, and then each group is split. The rows are written twice then, and the parts of files are
+as large as the square root of the data allows.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from dranking.engine.ingest.order_rows import ScannedRows
 from dranking.engine.tile_tasks import given
 
 MAX_BUCKETS = 1 << 10
-"""Buckets that rows are sorted into at one time. Where a task sorts 256 MiB, a part of a file has
-256 KiB on average, which a store sends in the time that a request takes; and 256 GB of rows are
-brought together in one step."""
+"""Most buckets that rows are sorted into in one step. Where a task sorts 256 MiB, a part of a file
+has 256 KiB on average, which a store sends in the time that a request takes; and 256 GB of rows are
+brought together in one step. In two steps, rows are sorted into more than so many groups or buckets
+at one time where there are more than `MAX_BUCKETS` ** 2 buckets: beyond 256 TB of rows."""
 
 MAX_BUCKET_BYTES = 1 << 28
 MEMORY_PARTS = 12
