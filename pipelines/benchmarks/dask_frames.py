@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -20,16 +21,15 @@ MEGABYTE = 10**6
 GREEDY = dr.GreedyRankRLS(5)
 
 
-def driver_memory(n_bytes: int) -> list[Figure]:
+def driver_memory(n_bytes: int) -> Iterator[Figure]:
     """Peaks of the driver's memory for raw features of so many bytes, and of four times as many."""
-    peaks = [peak_of_fit(size) / MEGABYTE for size in (n_bytes, 4 * n_bytes)]
-    names = [f"{size / 10**9:g} GB" for size in (n_bytes, 4 * n_bytes)]
-    figures = [
-        figure(f"driver's peak, fit of a dask DataFrame of {name}", peak, "MB", at_most=300)
-        for name, peak in zip(names, peaks, strict=True)
-    ]
+    peaks = []
+    for size in (n_bytes, 4 * n_bytes):
+        peaks.append(peak_of_fit(size) / MEGABYTE)
+        name = f"driver's peak, fit of a dask DataFrame of {size / 10**9:g} GB"
+        yield figure(name, peaks[-1], "MB", at_most=300)
     growth = (peaks[1] - peaks[0]) / (3 * n_bytes / MEGABYTE)
-    return [*figures, figure("driver's peak: growth per byte of the data", growth, "")]
+    yield figure("driver's peak: growth per byte of the data", growth, "")
 
 
 def peak_of_fit(n_bytes: int, n_rows: int = ROWS, ranker: Any = GREEDY) -> int:

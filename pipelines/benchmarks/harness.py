@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import gc
 import importlib.metadata
+import math
 import multiprocessing
 import os
 import platform
@@ -156,6 +157,7 @@ def interleaved(
     *,
     warm_up: bool = True,
     clock: Callable[[], float] = time.perf_counter,
+    seconds: float = math.inf,
 ) -> dict[str, Sample]:
     """Time alternatives in turn, round after round.
 
@@ -171,21 +173,29 @@ def interleaved(
     clock
         The clock that is read before and after each call, for example `processor_seconds`; wall
         seconds by default.
+    seconds
+        Wall seconds. After the first round, no round begins that would end later if it took as
+        long as the longest so far.
 
     Returns
     -------
     Seconds of each call, by name.
     """
+    begin, longest = time.perf_counter(), 0.0
     if warm_up:
         for name, call in alternatives.items():
             note(f"warming up: {name}")
             call()
-    seconds: dict[str, list[float]] = {name: [] for name in alternatives}
+    spent: dict[str, list[float]] = {name: [] for name in alternatives}
     for round_number in range(1, repeats + 1):
+        start = time.perf_counter()
+        if start - begin + longest > seconds and round_number > 1:
+            break
         for name, call in alternatives.items():
-            seconds[name].append(_seconds(call, clock))
-            note(f"round {round_number} of {repeats}: {name} {seconds[name][-1]:.3f} s")
-    return {name: Sample(tuple(values)) for name, values in seconds.items()}
+            spent[name].append(_seconds(call, clock))
+            note(f"round {round_number} of {repeats}: {name} {spent[name][-1]:.3f} s")
+        longest = max(longest, time.perf_counter() - start)
+    return {name: Sample(tuple(values)) for name, values in spent.items()}
 
 
 def processor_seconds() -> float:

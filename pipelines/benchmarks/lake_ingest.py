@@ -1,9 +1,10 @@
-"""Ingest of parquet: the topic "ingest" of `pipelines.benchmarks.lake`."""
+"""Ingest of parquet: three topics of `pipelines.benchmarks.lake`."""
 
 from __future__ import annotations
 
+import os
 import shutil
-import tempfile
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,16 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 import dranking as dr
 from dranking.engine.executor import ThreadExecutor
 from pipelines.benchmarks.clusters.faults import started
-from pipelines.benchmarks.harness import Figure, figure, interleaved, resident
+from pipelines.benchmarks.harness import (
+    ARITHMETIC,
+    Figure,
+    arithmetic,
+    figure,
+    interleaved,
+    processor_seconds,
+    resident,
+)
+from pipelines.benchmarks.lake_trial import Trial
 from pipelines.benchmarks.made import made_blocks
 
 N_FEATURES = 136
@@ -29,18 +39,33 @@ LEAST_MEMORY = 10**9
 """Bytes of a worker. With 136 features, workers of 500 MB die; those of 700 MB take 610 MB."""
 
 
-def ingest(n_documents: int, rounds: int) -> list[Figure]:
-    """Figures of ingest against pyarrow and zarr, of two processes, and of unordered rows."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write_lake(folder / "adjacent", n_documents)
-        figures = against_peer(folder, n_documents, rounds)
-        figures += two_processes(folder, n_documents, rounds)
-        shutil.rmtree(folder / "adjacent")
-        return figures + unordered(folder, n_documents)
+def ingest(trial: Trial) -> Iterator[Figure]:
+    """One thread against pyarrow's read and zarr's write of the same arrays; both synchronise."""
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    zarr.config.set({"threading.max_workers": 1, "async.concurrency": 1})
+    source, executor = adjacent(trial), ThreadExecutor(1)
+    calls = {
+        "ours": partial(run, source, trial.output("ours"), executor),
+        "peer": partial(read_and_write, source, trial.output("peer")),
+    }
+    name = f"ingest of adjacent parquet, {trial.n_documents:,} x {N_FEATURES}"
+    peer = "pyarrow reading, zarr writing"
+    times = trial.timed(calls)
+    yield figure(name, times["ours"] / times["peer"], "x", peer=peer, at_most=1.5)
+    rate = 4 * trial.n_documents * N_FEATURES / 1e6 / times["ours"]
+    yield figure(f"rate of {name}", rate, "MB/s")
+    times = trial.timed(calls, processor_seconds)
+    executor.close()
+    yield figure(f"{name}: processor seconds", times["ours"] / times["peer"], "x", peer=peer)
 
 
-def write_lake(folder: Path, n_documents: int, *, in_order: bool = True) -> None:
+def adjacent(trial: Trial) -> Path:
+    """Parquet whose queries lie together."""
+    return trial.made(f"adjacent-{trial.n_documents}", partial(write_lake, trial.n_documents))
+
+
+def write_lake(n_documents: int, folder: Path, *, in_order: bool = True) -> None:
     """Parquet files of one row group of a segment's rows; or the rows of queries far apart."""
     folder.mkdir()
     blocks: list[pa.Table] = []
@@ -65,23 +90,6 @@ def write_file(folder: Path, blocks: list[pa.Table], in_order: bool) -> None:
     blocks.clear()
 
 
-def against_peer(folder: Path, n_documents: int, rounds: int) -> list[Figure]:
-    """One thread against pyarrow's read and zarr's write of the same arrays."""
-    executor = ThreadExecutor(1)
-    ours = partial(run, folder / "adjacent", folder / "ours", executor)
-    calls = {"ours": ours, "peer": partial(read_and_write, folder / "adjacent", folder / "peer")}
-    times = interleaved(calls, rounds)
-    executor.close()
-    name = f"ingest of adjacent parquet, {n_documents:,} x {N_FEATURES}"
-    rate = 4 * n_documents * N_FEATURES / 1e6 / times["ours"]
-    ratio = times["ours"] / times["peer"]
-    peer = "pyarrow reading, zarr writing"
-    return [
-        figure(name, ratio, "x", peer=peer, at_most=1.5),
-        figure(f"rate of {name}", rate, "MB/s"),
-    ]
-
-
 def run(source: Path, output: Path, executor: Any) -> None:
     """Ingest on an executor or a client."""
     dr.ingest(source, output, overwrite=True, executor=executor)
@@ -104,37 +112,52 @@ def read_and_write(source: Path, output: Path) -> None:
         )
         stored[:] = features
         pq.write_table(table.select(["qid", "relevance"]), output / f"{path.stem}.parquet")
+    for path in [*output.rglob("*"), output]:
+        synchronise(path)
 
 
-def two_processes(folder: Path, n_documents: int, rounds: int) -> list[Figure]:
-    """Two worker processes over one."""
+def synchronise(path: Path) -> None:
+    """Wait until a file or the names in a folder are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def processes(trial: Trial) -> Iterator[Figure]:
+    """Two worker processes over one, and what this machine gains from its second core."""
+    source = adjacent(trial)
     with started(1) as (_, one), started(2) as (_, two):
         calls = {
-            name: partial(run, folder / "adjacent", folder / name, client)
+            name: partial(run, source, trial.output(name), client)
             for name, client in (("one", one), ("two", two))
         }
-        times = interleaved(calls, rounds)
-    name = f"ingest of adjacent parquet, two processes, {n_documents:,} x {N_FEATURES}"
-    return [figure(name, times["one"] / times["two"], "x", peer="one process", at_least=1.7)]
+        calls |= {
+            f"{name} of arithmetic": partial(arithmetic, n_threads, 2 * ARITHMETIC)
+            for name, n_threads in (("one", 1), ("two", 2))
+        }
+        times = trial.timed(calls)
+    name = f"ingest of adjacent parquet, two processes, {trial.n_documents:,} x {N_FEATURES}"
+    yield figure(name, times["one"] / times["two"], "x", peer="one process", at_least=1.7)
+    gain = times["one of arithmetic"] / times["two of arithmetic"]
+    yield figure("arithmetic in two threads", gain, "x", peer="one thread")
 
 
-def unordered(folder: Path, n_documents: int) -> list[Figure]:
+def unordered(trial: Trial) -> Iterator[Figure]:
     """Rows in any order, of four times the memory of two workers, against adjacent rows."""
-    n_bytes = 4 * n_documents * N_FEATURES
+    n_bytes = 4 * trial.n_documents * N_FEATURES
     limit = max(n_bytes // (2 * MEMORY_TIMES), LEAST_MEMORY)
-    for name in ("sorted", "mixed"):
-        write_lake(folder / name, n_documents, in_order=name == "sorted")
+    mixed = trial.made(
+        f"mixed-{trial.n_documents}", partial(write_lake, trial.n_documents, in_order=False)
+    )
     with started(2, memory_limit=limit) as (_, client):
         calls = {
-            name: partial(run, folder / name, folder / f"{name}.zarr", client)
-            for name in ("sorted", "mixed")
+            name: partial(run, source, trial.output(name), client)
+            for name, source in (("adjacent", adjacent(trial)), ("mixed", mixed))
         }
-        times = interleaved(calls, 1)
+        times = interleaved(calls, trial.rounds, warm_up=trial.is_quick, seconds=trial.seconds)
         peaks = client.run(resident, "VmHWM").values()
     of = f"{n_bytes / 1e9:.1f} GB, two workers of {limit / 1e9:.1f} GB"
     name = f"ingest of unordered parquet, {of}"
-    ratio = times["mixed"] / times["sorted"]
-    return [
-        figure(f"{name}: time", ratio, "x", peer="adjacent parquet", at_most=4),
-        figure(f"{name}: peak of a worker", max(peaks) / limit, "of its limit", at_most=1),
-    ]
+    ratio = times["mixed"] / times["adjacent"]
+    yield figure(f"{name}: time", ratio, "x", peer="adjacent parquet", at_most=4)
+    yield figure(f"{name}: peak of a worker", max(peaks) / limit, "of its limit", at_most=1)

@@ -56,9 +56,8 @@ class MadeIds:
             yield IdBatch(first, pa.array(ids))
 
 
-def planner(n_queries: int) -> list[Figure]:
+def planner(n_queries: int) -> Iterator[Figure]:
     """Time and driver's memory of the plan of so many queries, on two worker processes."""
-    figures = []
     for order, rows in ROWS_OF_QUERY.items():
         source = MadeIds(n_queries, rows, order == "adjacent")
         with tempfile.TemporaryDirectory() as folder:
@@ -69,8 +68,8 @@ def planner(n_queries: int) -> list[Figure]:
             )
             seconds = float(told.read_text())
         what = f"plan of {n_queries:,} {order} queries, {source.n_rows:,} rows, two processes"
-        figures += [figure(what, seconds, "s"), figure(f"{what}: driver's peak", peak / 1e6, "MB")]
-    return figures
+        yield figure(what, seconds, "s")
+        yield figure(f"{what}: driver's peak", peak / 1e6, "MB")
 
 
 def cluster_that_planned(folder: Path) -> Any:

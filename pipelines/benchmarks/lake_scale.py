@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
-import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,47 +15,43 @@ import pyarrow.parquet as pq
 import dranking as dr
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import SelectionWarning
-from dranking.files.places import Place, as_place, is_local
+from dranking.files.places import Place, as_place
 from pipelines.benchmarks.clusters.faults import started
-from pipelines.benchmarks.harness import Figure, figure, interleaved, peak_memory
+from pipelines.benchmarks.harness import Figure, figure, peak_memory
+from pipelines.benchmarks.lake_trial import Trial
 from pipelines.benchmarks.made import made_blocks
 
 N_FEATURES = 136
 N_GROWTH_FEATURES = 16
 
 
-def predict(n_documents: int, rounds: int) -> list[Figure]:
+def predict(trial: Trial) -> Iterator[Figure]:
     """Writing of scores by two worker processes over one, and the driver's memory."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for times in (1, 4):
-            blocks = made_blocks(times * n_documents, N_FEATURES)
-            dr.write_dataset(blocks, folder / f"{times}.zarr")
-        with started(1) as (_, one), started(2) as (_, two):
-            calls = {
-                name: partial(score, folder / "4.zarr", folder / name, client)
-                for name, client in (("one", one), ("two", two))
-            }
-            times_of = interleaved(calls, rounds)
-        peaks = [
-            peak_memory(
-                partial(cluster_that_scored, folder),
-                partial(score_on, folder / f"{times}.zarr", folder / "scores"),
-            )
-            / 1e6
-            for times in (1, 4)
-        ]
-    long = f"prediction of {4 * n_documents:,} x {N_FEATURES}"
-    what = f"prediction of {n_documents:,} x {N_FEATURES}"
-    ratio = times_of["one"] / times_of["two"]
-    return [
-        figure(f"{long}, two processes", ratio, "x", peer="one process", at_least=1.7),
-        figure(f"{what}: driver's peak", peaks[0], "MB"),
-        figure(f"{what}: driver's peak for 4 times the documents", peaks[1], "MB"),
+    data = [
+        trial.made(
+            f"predict-{n_documents}",
+            partial(dr.write_dataset, made_blocks(n_documents, N_FEATURES)),
+        )
+        for n_documents in (trial.n_documents, 4 * trial.n_documents)
     ]
+    with started(1) as (_, one), started(2) as (_, two):
+        calls = {
+            name: partial(score, data[1], trial.output(name), client)
+            for name, client in (("one", one), ("two", two))
+        }
+        times = trial.timed(calls)
+    name = f"prediction of {4 * trial.n_documents:,} x {N_FEATURES}, two processes"
+    yield figure(name, times["one"] / times["two"], "x", peer="one process", at_least=1.7)
+    for path, size in zip(data, ("", " for 4 times the documents"), strict=True):
+        peak = peak_memory(
+            partial(cluster_that_scored, trial.folder),
+            partial(score_on, path, trial.output("scores")),
+        )
+        what = f"prediction of {trial.n_documents:,} x {N_FEATURES}: driver's peak{size}"
+        yield figure(what, peak / 1e6, "MB")
 
 
-def score(data: Path, output: Path, client: Any) -> None:
+def score(data: Place, output: Place, client: Any) -> None:
     """Score a data set with a model of all its features, and write the scores."""
     dataset = dr.open_dataset(data)
     weights = tuple(np.linspace(-1, 1, dataset.n_features).tolist())
@@ -81,56 +75,80 @@ def score_on(data: Path, output: Path, cluster: Any) -> None:
     context.__exit__(None, None, None)
 
 
-def growth(n_documents: int, rounds: int) -> list[Figure]:
-    """Seconds per document from 10^5 to 10^7 documents, or to 10^6 in a quick run."""
-    sizes = [10**5, 10**6] if n_documents < 10**6 else [10**5, 10**6, 10**7]
-    figures = []
-    for kind in ("local disk", "object store in memory"):
-        spent = [per_document(size, kind) for size in sizes]
-        for step in spent[0]:
-            ratio = max(times[step] for times in spent) / spent[0][step]
-            name = f"{step}, {kind}: time per document, 10^5 to {sizes[-1]:.0e} documents"
-            figures.append(figure(name, ratio, "x", peer="10^5 documents", at_most=1.3))
-    return figures
+def growth(trial: Trial) -> Iterator[Figure]:
+    """Seconds per document, from 10^5 documents up, on the local disk."""
+    yield from of_sizes(trial, trial.output("growth"), "local disk")
 
 
-def per_document(n_documents: int, kind: str) -> dict[str, float]:
-    """Seconds per document of each step; small steps are repeated until a second is over."""
+def growth_in_store(trial: Trial) -> Iterator[Figure]:
+    """Seconds per document, from 10^5 documents up, in fsspec's memory store."""
+    yield from of_sizes(trial, as_place("memory://growth"), "object store in memory")
+
+
+def of_sizes(trial: Trial, at: Place, kind: str) -> Iterator[Figure]:
+    """Seconds per document of each step, for all sizes in turn."""
     warnings.simplefilter("ignore", SelectionWarning)
     executor = ThreadExecutor(1)
-    with tempfile.TemporaryDirectory() as name:
-        write_parquet(Path(name, "lake"), n_documents)
-        at: Place = Path(name) if kind == "local disk" else as_place("memory://growth")
-        data = at / "data.zarr"
-        memory = f"{4 * n_documents * N_GROWTH_FEATURES * 7 // 10 + 50_000_000}B"
-        ranker = dr.GreedyRankRLS(n_features=3, memory_limit=memory)
-
-        def store() -> None:
-            dr.ingest(Path(name, "lake"), data, overwrite=True, executor=executor)
-
-        steps: dict[str, Callable[[], object]] = {
-            "ingest": store,
-            "selection": lambda: ranker.fit(dr.open_dataset(data), executor=executor),
-            "prediction": lambda: score(data, at / "scores", executor),
+    largest = trial.n_documents
+    sizes = [10**i for i in range(5, 9) if 10**i <= largest]
+    for size in sizes:
+        trial.made(f"growth-{size}", partial(write_parquet, size))
+    for name, step in STEPS.items():
+        calls = {
+            str(size): partial(repeated, step, largest // size, trial.folder, at, size, executor)
+            for size in sizes
         }
-        spent = {step: seconds_of(call) / n_documents for step, call in steps.items()}
-        if not is_local(at):
-            at.fs.rm(at.path, recursive=True)
+        times = trial.timed(calls)
+        for size in sizes[1:]:
+            n_calls = {s: calls_of(largest // s) for s in (size, sizes[0])}
+            per_document = times[str(size)] / (size * n_calls[size])
+            first = times[str(sizes[0])] / (sizes[0] * n_calls[sizes[0]])
+            what = f"{name}, {kind}: time per document, {size:,} documents"
+            peer = f"{sizes[0]:,} documents"
+            yield figure(what, per_document / first, "x", peer=peer, at_most=1.3)
     executor.close()
-    return spent
 
 
-def seconds_of(call: Callable[[], object]) -> float:
-    """Seconds of a call, the mean of as many calls as fit into two seconds, after one for free."""
-    call()
-    start, n_calls = time.perf_counter(), 0
-    while n_calls == 0 or time.perf_counter() - start < 2:
-        call()
-        n_calls += 1
-    return (time.perf_counter() - start) / n_calls
+MOST_CALLS = 10
 
 
-def write_parquet(folder: Path, n_documents: int) -> None:
+def calls_of(ratio: int) -> int:
+    """How often a step is done for small data, so that every size takes a similar time."""
+    return min(ratio, MOST_CALLS)
+
+
+def repeated(step: Callable[..., object], ratio: int, *arguments: Any) -> None:
+    """Do a step as often as `calls_of` says."""
+    for _ in range(calls_of(ratio)):
+        step(*arguments)
+
+
+def store(lake: Path, at: Place, size: int, executor: Any) -> None:
+    """Ingest the parquet of a size."""
+    dr.ingest(lake / f"growth-{size}", at / f"{size}.zarr", overwrite=True, executor=executor)
+
+
+def select(lake: Path, at: Place, size: int, executor: Any) -> None:
+    """Select three features with 0.7 of the data in memory."""
+    memory = f"{4 * size * N_GROWTH_FEATURES * 7 // 10 + 50_000_000}B"
+    ranker = dr.GreedyRankRLS(n_features=3, memory_limit=memory)
+    ranker.fit(dr.open_dataset(at / f"{size}.zarr"), executor=executor)
+
+
+def score_all(lake: Path, at: Place, size: int, executor: Any) -> None:
+    """Write the scores of all documents."""
+    score(at / f"{size}.zarr", at / f"scores-{size}", executor)
+
+
+STEPS: dict[str, Callable[[Path, Place, int, Any], object]] = {
+    "ingest": store,
+    "selection": select,
+    "prediction": score_all,
+}
+"""In this order: the later steps read what the first has written."""
+
+
+def write_parquet(n_documents: int, folder: Path) -> None:
     """Made data as adjacent parquet, in files of 10^6 documents at most."""
     folder.mkdir()
     tables: list[pa.Table] = []

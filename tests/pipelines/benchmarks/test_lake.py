@@ -3,13 +3,14 @@
 import pytest
 
 from pipelines.benchmarks import lake
+from pipelines.benchmarks.lake_trial import Trial
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_requests_and_memory_are_within_their_targets():
-    requests, _ = lake.objects(2 * 65_280, 1)
-    _, driver, _, pickled = lake.index(0, 1)
+def test_requests_and_memory_are_within_their_targets(tmp_path):
+    requests, _ = lake.objects(Trial(tmp_path, 2 * 65_280, rounds=1))
+    _, driver, _, pickled = lake.index(Trial(tmp_path, 0, rounds=1))
     assert requests.holds
     assert driver.holds
     assert pickled.value < 1_000
