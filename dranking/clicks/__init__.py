@@ -16,10 +16,10 @@ square if the log has one. Under the model above with independent clicks they ar
 and propensities need nothing else. They do not hold
 
 - that clicks of one session, or of one user, depend on each other. Within a query this does no harm
-  to intervals over queries; users who come back with other queries make them too narrow. Intervals
-  of values of rankers take counts by user, made in the same pass (`--users`), and add what such
-  users do (`off_policy.value_errors`). Those of propensities do not, and take queries for
-  independent;
+  to intervals over queries; users who come back with other queries make them too narrow. With
+  counts by user, made in the same pass (`--users`), intervals of propensities
+  (`propensities.user_scores`) and of values of rankers (`off_policy.value_errors`) add what such
+  users do;
 - the order of clicks, and what else stood on the page: models of cascades need the log itself;
 - what was never shown.
 
@@ -43,18 +43,17 @@ When this is right, and what happens otherwise
   independent, query weights that do not depend on clicks, and features not made of these clicks.
   Otherwise the noise of the labels favours some features. The error is one on shown documents.
 - *Propensities* (`propensities.harvest`) need arms to which sessions were assigned independently of
-users and
-  clicks. Rankers that learned from these clicks promote lucky documents; across nights the curve is
-  then wrong by a factor, with narrow intervals around the wrong numbers. Their intervals hold for
-  queries drawn anew, not for users who come back with other queries.
+  users and clicks. Rankers that learned from these clicks promote lucky documents; across nights
+  the curve is then wrong by a factor, with narrow intervals around the wrong numbers. Intervals
+  hold for queries drawn anew; with counts by user, and without trust bias, for users who come back
+  with other queries too.
 - *Values of rankers* (`off_policy`) need clicks of other nights or queries than trained on, and are
   bounds where documents were hardly shown; below a covered share of one half there is none.
 - *P-values of nights* (`dranking.retrain.registry.ledger`) hold given the champion, on queries or
   nights that no champion was chosen on; on others a champion's luck makes later challengers look
   worse.
 - *Intervals of interleaving* (`interleaving.preference_sequence`) hold at every look for
-independent users from
-  one population; one person with several ids makes them too narrow.
+  independent users from one population; one person with several ids makes them too narrow.
 
 Proofs and derivations stand in ``THEORY.md`` beside this file.
 

@@ -63,3 +63,33 @@ def label(cells, estimator, *, clip=0.0, prior=None):
     mean, count = prior
     above = sum(c - b * n for _, b, n, c in cells) + count * mean
     return above / (sum(a * n for a, _, n, _ in cells) + count)
+
+
+def user_score_covariance(rows, propensities):
+    """What users add to the covariance of the score of log propensities, by a loop over pairs.
+
+    `rows` holds (query, document, position, user, clicked) of every impression, all of one night
+    and of arms that swap at random. A part belongs to a user and a query; different parts of one
+    user add their products. User 0 stands for all visitors without an id.
+    """
+    depth = len(propensities)
+    shown, clicks = {}, {}
+    for q, d, k, _, c in rows:
+        shown.setdefault((q, d), [0] * depth)[k - 1] += 1
+        clicks[q, d] = clicks.get((q, d), 0) + c
+    part = {}
+    for q, d, k, u, c in rows:
+        n = shown[q, d]
+        if sum(m > 0 for m in n) < 2 or not clicks[q, d] or u == 0:
+            continue
+        weight = sum(m * p for m, p in zip(n, propensities, strict=True))
+        beyond = c - propensities[k - 1] * clicks[q, d] / weight
+        score = part.setdefault((q, u), [0.0] * depth)
+        for j in range(depth):
+            score[j] += beyond * ((j == k - 1) - n[j] * propensities[j] / weight)
+    total = np.zeros((depth, depth))
+    for (q, u), one in part.items():
+        for (p, v), other in part.items():
+            if u == v and p != q:
+                total += np.outer(one, other)
+    return total

@@ -100,17 +100,25 @@ def maximum(parts: Sequence[Any], context: str | None, n_positions: int, run: Ex
     """
     theta = np.zeros(n_positions)
     for _ in range(MAX_STEPS):
-        tasks = [
-            run.submit(score_and_information, part, theta, context, name="propensities")
-            for part in parts
-        ]
-        score, information = tree_sum(run.gather(tasks))
+        score, information = total_score_and_information(parts, theta, context, run)
         step = _solved(information, score)
         step *= min(1.0, LONGEST_STEP / max(np.abs(step).max(initial=0.0), 1e-300))
         theta = theta + step
         if np.abs(step).max(initial=0.0) < TOLERANCE:
             break
     return theta
+
+
+def total_score_and_information(
+    parts: Sequence[Any], theta: Array, context: str | None, run: Executor
+) -> tuple[Array, Array]:
+    """The sums over all parts of `score_and_information`."""
+    tasks = [
+        run.submit(score_and_information, part, theta, context, name="propensities")
+        for part in parts
+    ]
+    score, information = tree_sum(run.gather(tasks))
+    return score, information
 
 
 def bootstrap_replicates(

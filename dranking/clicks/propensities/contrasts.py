@@ -74,21 +74,33 @@ class Contrasts:
 
     def of(self, context: str | None, *, clicked: bool) -> Contrasts:
         """The contrasts of one context, or of all for None; those with clicks only, if asked."""
+        keep = self.chosen(context, clicked=clicked)
+        rows = ("query", "context", "impressions", "clicks")
+        return replace(self, **{name: getattr(self, name)[keep] for name in rows})
+
+    def chosen(self, context: str | None, *, clicked: bool) -> NDArray[np.bool_]:
+        """(n_contrasts,) which contrasts `of` keeps."""
         keep = np.isin(self.context, _indices(self.contexts, (context,)))
         keep |= context is None
         if clicked:
             keep &= self.clicks.any(axis=1)
-        rows = ("query", "context", "impressions", "clicks")
-        return replace(self, **{name: getattr(self, name)[keep] for name in rows})
+        return keep
 
 
 def contrasts_of(counts: ClickCounts, rules: ContrastRules, n_positions: int) -> Contrasts:
     """The contrasts of the counts of some queries, at positions 1 to `n_positions`."""
+    return contrasts_and_rows(counts, rules, n_positions)[0]
+
+
+def contrasts_and_rows(
+    counts: ClickCounts, rules: ContrastRules, n_positions: int
+) -> tuple[Contrasts, Integers]:
+    """As `contrasts_of`, and the (n_rows,) contrast of each row of the counts, or -1 for none."""
     within = [counts.query, counts.document, counts.context]
     if not rules.nights_are_arms:
         within.append(counts.night)
-    group = _run_numbers(within)
-    arm = _run_numbers([group, counts.night, counts.arm])
+    group = run_numbers(within)
+    arm = run_numbers([group, counts.night, counts.arm])
     fair = _of_one_position(arm, counts.position)
     fair |= np.isin(counts.arm, _indices(counts.arms, rules.randomised_arms))
     rows = np.flatnonzero(fair & (counts.position <= n_positions))
@@ -100,7 +112,9 @@ def contrasts_of(counts: ClickCounts, rules: ContrastRules, n_positions: int) ->
     )
     compared = (impressions > 0).sum(axis=1) > 1
     firsts = _starts([group])[numbers[compared]]
-    return Contrasts(
+    contrast_of_row = np.full(len(group), -1)
+    contrast_of_row[rows] = np.where(compared, np.cumsum(compared) - 1, -1)[group_of_row]
+    contrasts = Contrasts(
         query=counts.query[firsts],
         context=counts.context[firsts],
         impressions=impressions[compared],
@@ -108,6 +122,7 @@ def contrasts_of(counts: ClickCounts, rules: ContrastRules, n_positions: int) ->
         query_keys=query_keys(counts.query_ids),
         contexts=counts.contexts,
     )
+    return contrasts, contrast_of_row
 
 
 def _starts(keys: list[Integers]) -> Integers:
@@ -118,7 +133,7 @@ def _starts(keys: list[Integers]) -> Integers:
     return np.concatenate(([0], np.flatnonzero(changed) + 1)).astype(np.int64)
 
 
-def _run_numbers(keys: list[Integers]) -> Integers:
+def run_numbers(keys: list[Integers]) -> Integers:
     """The number of the run of equal keys of each row."""
     starts = _starts(keys)
     return np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(keys[0]))))

@@ -16,10 +16,12 @@ from dranking.clicks.propensities.conditional_poisson import (
     check_joined,
     clicks_between,
     maximum,
+    total_score_and_information,
 )
 from dranking.clicks.propensities.contrasts import ContrastRules, contrasts_of
 from dranking.clicks.propensities.propensities import Curve, Propensities
 from dranking.clicks.propensities.trust_bias import trust_bias
+from dranking.clicks.propensities.user_scores import drawn_errors, user_covariance
 from dranking.clicks.store.source import ClickSource, QueryFold, as_source, bucket_tasks
 from dranking.engine.executor import Executor, Task, get_executor
 from dranking.engine.tree_sum import tree_sum
@@ -98,7 +100,9 @@ def harvest_propensities(
 
     Notes
     -----
-    Intervals cover queries drawn anew, and clicks that are independent given the query.
+    Intervals cover queries drawn anew and, if there are counts by user and no trust bias is
+    estimated, users who come back with other queries. Visitors without an id count as users who
+    do not come back.
     """
     if rules.n_replicates < 2 or (rules.depth is not None and rules.depth < 1):
         raise UsageError("give at least 2 bootstrap replicates, and a depth of at least 1.")
@@ -115,16 +119,43 @@ def harvest_propensities(
     )
 
 
+@dataclass(frozen=True)
+class _Compared:
+    """Contrasts of all buckets, and what to do with them.
+
+    Attributes
+    ----------
+    source
+        The counts.
+    parts
+        Tasks that make `Contrasts`, one of each bucket.
+    rules
+        What is estimated, as deep as the counts are at most.
+    run
+        Runs the sums over the parts.
+    """
+
+    source: ClickSource
+    parts: list[Task]
+    rules: HarvestRules
+    run: Executor
+
+
+def _contrast_rules(rules: HarvestRules) -> ContrastRules:
+    return ContrastRules(rules.nights_are_arms, rules.randomised_arms)
+
+
 def _harvested(
     source: ClickSource, contexts: set[str], rules: HarvestRules, run: Executor
 ) -> Propensities:
     """The curves of all contexts and of those with enough clicks, as deep as the rules say."""
-    compared = ContrastRules(rules.nights_are_arms, rules.randomised_arms)
-    parts = bucket_tasks(contrasts_of, source, run, compared, rules.depth, name="contrasts")
-    curves = [_curve(parts, None, _between(parts, None, run), rules, run)]
+    args = (_contrast_rules(rules), rules.depth)
+    parts = bucket_tasks(contrasts_of, source, run, *args, name="contrasts")
+    compared = _Compared(source, parts, rules, run)
+    curves = [_curve(compared, None, _between(compared, None))]
     several = sorted(contexts) if rules.contexts and len(contexts) > 1 else []
     for context in several:
-        own = _own_curve(parts, context, rules, run)
+        own = _own_curve(compared, context)
         if own is not None:
             curves.append(own)
     return Propensities(
@@ -133,6 +164,7 @@ def _harvested(
         nights_are_arms=rules.nights_are_arms,
         randomised_arms=rules.randomised_arms,
         seed=rules.seed,
+        by_user=source.has_users and not rules.trust_bias,
     )
 
 
@@ -174,33 +206,32 @@ def _check_arms(arms: set[str], rules: HarvestRules) -> None:
         )
 
 
-def _own_curve(parts: list[Task], context: str, rules: HarvestRules, run: Executor) -> Curve | None:
+def _own_curve(compared: _Compared, context: str) -> Curve | None:
     """The curve of one context; None where it is thin."""
-    between = _between(parts, context, run)
+    between = _between(compared, context)
     if np.diag(between).sum() < THIN:
         return None
     try:
-        return _curve(parts, context, between, rules, run)
+        return _curve(compared, context, between)
     except DataError:  # positions that this context alone does not join
         return None
 
 
-def _curve(
-    parts: list[Task], context: str | None, between: Array, rules: HarvestRules, run: Executor
-) -> Curve:
+def _curve(compared: _Compared, context: str | None, between: Array) -> Curve:
     """The curve of a context, or of all for None; `between` is that of `_between`."""
+    parts, rules, run = compared.parts, compared.rules, compared.run
     check_joined(between, "" if context is None else f"context {context!r}")
-    bootstrap = (rules.n_replicates, rules.seed)
     n_contrasts = sum(
         run.gather([run.submit(_n_contrasts, part, context, name="contrasts") for part in parts])
     )
     if rules.trust_bias:
+        bootstrap = (rules.n_replicates, rules.seed)
         a, b, replicates = trust_bias(parts, context, bootstrap, run)
         drawn, drawn_b = replicates[:, 0], replicates[:, 1]
     else:
         theta = maximum(parts, context, between.shape[0], run)
         a, b, drawn_b = np.exp(theta), np.zeros(len(theta)), None
-        drawn = np.exp(bootstrap_replicates(parts, theta, context, bootstrap, run))
+        drawn = np.exp(_replicates(compared, context, theta))
     return Curve(
         context=context,
         a=tuple(a.tolist()),
@@ -214,9 +245,24 @@ def _curve(
     )
 
 
-def _between(parts: list[Task], context: str | None, run: Executor) -> Array:
+def _replicates(compared: _Compared, context: str | None, theta: Array) -> Array:
+    """(n_replicates, K) logarithms: queries drawn anew, and what users who come back add."""
+    parts, rules, run = compared.parts, compared.rules, compared.run
+    bootstrap = (rules.n_replicates, rules.seed)
+    drawn = bootstrap_replicates(parts, theta, context, bootstrap, run)
+    if not compared.source.has_users:
+        return drawn
+    covariance = user_covariance(compared.source, _contrast_rules(rules), theta, context, run)
+    _, information = total_score_and_information(parts, theta, context, run)
+    return drawn + drawn_errors(covariance, information, bootstrap)
+
+
+def _between(compared: _Compared, context: str | None) -> Array:
     """The sum over all parts of `clicks_between`."""
-    tasks = [run.submit(clicks_between, part, context, name="clicks between") for part in parts]
+    run = compared.run
+    tasks = [
+        run.submit(clicks_between, part, context, name="clicks between") for part in compared.parts
+    ]
     found: Array = tree_sum(run.gather(tasks))
     return found
 

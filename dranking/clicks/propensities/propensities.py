@@ -48,7 +48,8 @@ class Curve(BaseModel):
     a_intervals, b_intervals
         95 % intervals, by bootstrap over queries; None where the numbers were given.
     a_replicates, b_replicates
-        (n_replicates, K) slopes and intercepts of the replicates of this bootstrap.
+        (n_replicates, K) slopes and intercepts of the replicates of this bootstrap; with counts by
+        user they carry what users who come back add (`Propensities.by_user`).
     n_contrasts, n_clicks
         Contrasts with clicks that the curve rests on, and their clicks; 0 where it was given.
     """
@@ -110,6 +111,8 @@ class Propensities(BaseModel):
         The rules of the contrasts.
     seed
         Seed of the bootstrap, with which values of rankers draw the same queries.
+    by_user
+        Whether intervals and replicates hold what users who come back with other queries add.
     prior
         None before it is fitted (`fit_prior`).
     folds
@@ -126,6 +129,7 @@ class Propensities(BaseModel):
     nights_are_arms: bool = False
     randomised_arms: tuple[str, ...] = ()
     seed: NonNegativeInt = 0
+    by_user: bool = False
     prior: Prior | None = None
     folds: tuple[Propensities, ...] = ()
 

@@ -130,6 +130,16 @@ def bucket_tasks(
     ]
 
 
+def user_tasks(
+    function: Callable[..., Any], source: ClickSource, run: Executor, *args: Any, name: str
+) -> list[Task]:
+    """Tasks that compute `function(users, *args)` of every bucket, with its counts by user."""
+    return [
+        run.submit(_of_users, function, _one(source, index), *args, name=name)
+        for index in source.buckets
+    ]
+
+
 def sum_of_buckets(
     function: Callable[..., Any], source: ClickSource, run: Executor, *args: Any, name: str
 ) -> Any:
@@ -161,6 +171,10 @@ def _one(source: ClickSource, index: int) -> _Bucket:
 
 def _of_bucket(function: Callable[..., Any], bucket: _Bucket, *args: Any) -> Any:
     return function(bucket.source.counts(bucket.index), *args)
+
+
+def _of_users(function: Callable[..., Any], bucket: _Bucket, *args: Any) -> Any:
+    return function(bucket.source.user_counts(bucket.index), *args)
 
 
 def _with_users(function: Callable[..., Any], bucket: _Bucket, *args: Any) -> Any:

@@ -154,11 +154,14 @@ def _show(found: Propensities, output: Place, as_json: bool) -> None:
     prior = found.prior
     if prior is None:
         raise DataError("the propensities have no prior of relevance.")
-    facts = [
+    facts: list[tuple[object, ...]] = [
         ("mean relevance", prior.mean),
         ("pseudo-count", prior.pseudo_count),
         ("version", found.version),
     ]
+    if found.origin == "harvested":
+        drawn = "queries and users" if found.by_user else "queries"
+        facts.insert(0, ("intervals hold chance of", drawn))
     print_table(str(output), ["prior", "value"], facts)
 
 
