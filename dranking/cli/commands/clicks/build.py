@@ -134,8 +134,8 @@ class LogOptions:
         bool,
         typer.Option(
             "--users",
-            help="Count by user also: intervals of propensities and values then allow for users who "
-            "come back.",
+            help="Count by user also: intervals of propensities and values then allow for users "
+            "who come back.",
         ),
     ] = False
     salt: Annotated[
