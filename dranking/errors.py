@@ -5,6 +5,8 @@ Every message says what is wrong, where (file and line, or query id), and what t
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -99,6 +101,14 @@ class ClickWarning(UserWarning):
 
 class RetrainWarning(UserWarning):
     """A side task of a retraining run failed, while the run itself did not."""
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Give a warning that names the line of the caller outside of dranking."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dranking."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def problems_in(error: ValidationError, document: str, separator: str = "; ") -> str:

@@ -6,8 +6,8 @@ cache that both share. It begins at once where the cache looks empty, while the 
 imports its modules, and else with the first kernel that the command itself compiles.
 
 The process asks before it begins a kernel. Before the first call of such a kernel the command waits
-for it if the process has begun it, and else compiles the kernel itself. Whatever fails there costs
-nothing but time.
+for it if the process has begun it, and else compiles the kernel itself. A failure of the other
+process costs nothing but time.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def _n_cores() -> int:
 def _looks_empty(name: str) -> bool:
     """Whether kernels are cached, and no file of the cache has the name of a kernel.
 
-    A guess that costs no import: a wrong one costs the other process an import, or the command the
-    time until its first compilation.
+    The answer is a guess, which needs no import. A wrong guess costs an import in the other
+    process, or delays the other process until the command's first compilation.
     """
     if "NUMBA_DISABLE_JIT" in os.environ:
         return False
@@ -106,10 +106,10 @@ def command_of(names: Sequence[str]) -> list[str]:
 
 
 class SecondProcess:
-    """A process such as `dranking.cli.compile_jobs`, which asks for each name before it begins."""
+    """A process such as `dranking.cli.compile_jobs`, which asks before it compiles a kernel."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        # The same modules, from the same places; none from the present directory.
+        # The process imports from the same places as this one, and not from the present directory.
         places = os.pathsep.join(os.path.abspath(place) for place in sys.path)
         self.process = subprocess.Popen(
             command,
@@ -129,7 +129,7 @@ class SecondProcess:
         first_use.when_stopped(self.process.terminate)
 
     def wait_for(self, name: str) -> None:
-        """Wait while the process compiles a kernel; keep a kernel that it has not begun."""
+        """Wait for a kernel that the process compiles, and keep a kernel that it has not begun."""
         with self._changed:
             if name not in self.begun:
                 self._kept.add(name)
@@ -137,7 +137,7 @@ class SecondProcess:
             self._changed.wait_for(lambda: name in self._done or self._has_ended)
 
     def _answer(self) -> None:
-        """Take note of what the process says, and let it begin what this process has not kept."""
+        """Read what the process says, and let it begin kernels that this process has not kept."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         for line in self.process.stdout:

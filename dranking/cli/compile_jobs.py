@@ -79,7 +79,7 @@ def _dense_gram_rows() -> None:
 
 
 def _rank_order() -> None:
-    """What the measures need that are asked for most."""
+    """The kernels of the measures that are asked for most."""
     from dranking.kernels import metrics
 
     query_ptr = frozen(np.array([0, 2]))

@@ -88,7 +88,7 @@ class UserCounts(NamedTuple):
     Attributes
     ----------
     counts
-        Counts whose rows differ by user also; the rows of users are added for the counts of all.
+        Counts with a row for each user; summed over the users, these are the counts of all users.
     user
         (n_rows,) uint64, salted hash of the user of each row; the last of the keys in the order.
     """

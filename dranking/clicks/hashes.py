@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dranking.data.regrouping.query_lines import hash_ids
 
 NO_USER = np.uint64(0)
-"""In the place of the hash of a user: the event has no id."""
+"""Stands for the hash of the user where an event has no id of a user."""
 
 
 def hashed_texts(texts: Iterable[str], salt: str) -> list[str]:

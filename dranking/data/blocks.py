@@ -262,7 +262,7 @@ def block_boundaries(
             # A block without documents so far takes the next query, whatever its size.
             end += int(ptr[end] == ptr[start])
             if end >= n_read and first + n_read < n_queries:
-                break  # the block may go on behind the queries that were read
+                break  # the block may continue with queries that were not read yet
             start = min(end, n_read)
             boundaries.append(first + start)
         if not start:

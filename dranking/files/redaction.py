@@ -9,6 +9,9 @@ from typing import Any
 
 HIDDEN = "***"
 
+SHORT = 4
+"""Fewer characters make no secret: hidden everywhere, they would make messages unreadable."""
+
 # Slashes included: secrets of S3 contain slashes.
 _USER = re.compile(r"(?P<protocol>[\w+.-]*)://(?P<user>[^@\s\"']+)@")
 _HOST_AND_PATH = re.compile(r"[^:/]*(:\d{1,5})?/")
@@ -67,7 +70,8 @@ def without_secrets(text: str, options: Mapping[str, Any]) -> str:
     """The text without credentials in URLs and without the values of secret options.
 
     An option is secret if its name says so, such as "password", "token" or "SSECustomerKey". Its
-    value is hidden as it is, and in base64, as headers of requests have it.
+    value is hidden as it is, and in base64, as headers of requests have it. A value of fewer than
+    `SHORT` characters is hidden where it is a word, and not within words.
 
     Examples
     --------
@@ -75,7 +79,8 @@ def without_secrets(text: str, options: Mapping[str, Any]) -> str:
     "no entry with '***'"
     """
     for secret in sorted(_secrets(options), key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
+        word = re.escape(secret)
+        text = re.sub(word if len(secret) >= SHORT else rf"(?<!\w){word}(?!\w)", HIDDEN, text)
     return redacted(text)
 
 

@@ -135,8 +135,9 @@ def pair_targets(block: QueryBlock) -> PairTargets:
 
 
 N_NEAR = 64
-"""Neighbours of a document, on average, whose pairs in the corner of a hinge are listed. Sums of
-squares are as fast as that, and lose the digits of a narrow corner where scores are far apart."""
+"""The pairs in the corner of a hinge are listed where a document is in so many of them at most, on
+average. Sums of squares would be as fast, and lose the digits of a narrow corner where scores are
+far apart."""
 
 
 class Shortfalls(NamedTuple):
@@ -149,7 +150,8 @@ class Shortfalls(NamedTuple):
     corner
         ``x - x^2 / width`` of the shortfalls below the width of a rounded corner.
     squares
-        What `corner` is a difference of, where it is one; its rounding is about epsilon times this.
+        Sum of the squares from whose difference `corner` was computed, 0 if the pairs were listed.
+        The rounding of `corner` is about epsilon times this sum.
     """
 
     hinge: np.float64

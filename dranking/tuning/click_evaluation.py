@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.open import open_dataset
 from dranking.data.roles import Columns
 from dranking.engine.executor import Executor, get_executor
-from dranking.errors import ClickWarning, DataError
+from dranking.errors import ClickWarning, DataError, warn_user
 from dranking.rankers.scorers import map_scored, needed_features
 
 REWARDS = ("clicks@10", "dcg@10")
@@ -87,11 +86,10 @@ def evaluate_on_clicks(  # noqa: PLR0913 - one call with keywords, as commands h
     """
     source, run = as_source(clicks), get_executor(executor)
     if trained_on is None:
-        warnings.warn(
+        warn_user(
             "the values hold for clicks that the model was not trained on: of later nights, or of "
             "held-out queries. Name the clicks of the training (--trained-on) to check this.",
             ClickWarning,
-            stacklevel=2,
         )
     else:
         check_unseen(source, as_source(trained_on))

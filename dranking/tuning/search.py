@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -16,7 +15,7 @@ from dranking.engine.collections.one_expression import is_dask_frame
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.map_blocks import blocks_on
-from dranking.errors import DivergedError, TuningWarning, UsageError
+from dranking.errors import DivergedError, TuningWarning, UsageError, warn_user
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.measures.by_name import SQUARED_ERROR, get_measure, higher_is_better
 from dranking.rankers.linear.estimator import json_ready
@@ -286,18 +285,17 @@ def _warn_of_diverged(grid: Sequence[GridPoint]) -> None:
             f"training diverged with every setting ({settings}). Try a smaller eta0, or larger "
             "values of regularization; if values of the features are very large, scale them."
         )
-    warnings.warn(f"training diverged with {settings}: not chosen.", TuningWarning, stacklevel=3)
+    warn_user(f"training diverged with {settings}: not chosen.", TuningWarning)
 
 
 def _warn_of_edge(point: GridPoint, grid: Sequence[GridPoint]) -> None:
     """Warn if a lambda beyond those tried may be better."""
     edge = edge_of(point, grid)
     if edge is not None:
-        warnings.warn(
+        warn_user(
             f"the best lambda, {point['regularization']:g}, is the {edge} of those tried: a "
             f"{'smaller' if edge == 'smallest' else 'larger'} one may be better.",
             TuningWarning,
-            stacklevel=3,
         )
 
 

@@ -36,6 +36,13 @@ def test_keys_of_encryption_are_hidden_in_every_form(kind):
     assert "AES256" in told
 
 
+def test_a_short_value_is_hidden_as_a_word_and_leaves_words_readable():
+    options = {"connect": {"partition_key": "d"}}
+    assert without_secrets("field 'd' was added; pass: d", options) == (
+        "field '***' was added; pass: ***"
+    )
+
+
 def test_errors_hide_credentials_wherever_their_text_came_from():
     told = str(DrankingError(f"AccountName=us;AccountKey={SECRET}==;x and s3://me:{SECRET}@b/c"))
     assert told == "AccountName=us;AccountKey=***;x and s3://***@b/c"

@@ -17,7 +17,7 @@ from dranking.files.places import Place, is_local
 
 METRICS = ("ndcg@10", "map", "p@10")
 LAMBDAS = tuple(2.0**exponent for exponent in (8, 16, 20, 28))
-"""From too small to change a ranking to so large that it costs quality."""
+"""Values of lambda: the smallest changes no ranking, and the largest lowers the quality."""
 
 SIZES = (5, 10, 20, 30)
 MOST_TUNED = 48

@@ -108,7 +108,7 @@ def relabel(
 ) -> None:
     """Take over new labels and query weights of the data, such as those that clicks label wrote.
 
-    Statistics of queries whose labels changed are computed anew; no other query is.
+    Only the statistics of queries whose labels changed are computed anew.
     """
     from dranking.rankers.gram.relabel_statistics import relabel_statistics
 

@@ -64,7 +64,7 @@ def _first_byte(part: LogPart) -> int:
 
 
 def followed_states(place: Place, start: int, stop: int) -> States:
-    """The states behind the bytes from `start` to before `stop`, by the state before them: a task.
+    """The state after the bytes from `start` to before `stop`, for each state before them.
 
     A byte order mark at the beginning of the file is no part of its first field.
     """
@@ -80,7 +80,7 @@ def followed_states(place: Place, start: int, stop: int) -> States:
 
 
 def record_start(place: Place, position: int, state: int) -> int:
-    """The first beginning of a record of CSV at or behind a byte, or the end of the file.
+    """Where the first CSV record at or after a byte begins; the end of the file if there is none.
 
     Parameters
     ----------
@@ -107,14 +107,14 @@ def record_start(place: Place, position: int, state: int) -> int:
 
 @contextmanager
 def opened_bytes(place: Place, start: int, stop: int) -> Iterator[io.RawIOBase]:
-    """The bytes from `start` to before `stop` as a file that is read from beginning to end."""
+    """The bytes from `start` to before `stop`, as a file."""
     with open_input(place) as file:
         file.seek(start)
         yield _FilePart(file, stop)
 
 
 class _FilePart(io.RawIOBase):
-    """What an open file holds from where it stands to before byte `stop`."""
+    """The bytes of an open file from its present position to before `stop`."""
 
     def __init__(self, file: IO[bytes], stop: int) -> None:
         self._file, self._stop = file, stop

@@ -130,7 +130,7 @@ def _records(part: LogPart) -> Iterator[Any]:
     if start == stop:
         yield None
         return
-    # With the line break before, which makes an empty line: Arrow takes what looks like a byte
+    # The line break before the range is read as an empty line: Arrow takes what looks like a byte
     # order mark at the beginning of a file for one.
     with opened_bytes(part.place, max(start - 1, 0), stop) as file:
         yield file

@@ -278,13 +278,13 @@ class _Documents:
 
     @property
     def scale(self) -> Array:
-        """(n_documents,) what a click more adds to the value of the page."""
+        """(n_documents,) what one more click adds to the value of the page."""
         scale: Array = np.zeros(len(self.query))
         np.divide(self.coefficient, self.examined, out=scale, where=self.is_covered)
         return scale
 
     def noise(self, counts: ClickCounts) -> Array:
-        """(n_cells,) clicks less those that the estimated relevance expects, in units of values."""
+        """(n_cells,) clicks minus the clicks that the estimated relevance predicts, as values."""
         rate = self.a * self.relevance[self.cell_row] + self.b
         beyond = counts.clicks[self.cells] - rate * counts.impressions[self.cells]
         noise: Array = self.scale[self.cell_row] * beyond

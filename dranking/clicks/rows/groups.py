@@ -68,7 +68,7 @@ class Groups:
         slots = np.full(1 << (n_rows * 3 // 2).bit_length(), -1, np.int32)
         self.of_row = np.empty(n_rows, np.int64)
         first = np.empty(n_rows, np.int64)
-        with np.errstate(over="ignore"):  # hashes overflow, of which uncompiled kernels warn
+        with np.errstate(over="ignore"):  # hashes overflow, and kernels that are not compiled warn
             n_groups = group_rows(words, slots, self.of_row, first)
         self.first: NDArray[np.int64] = first[:n_groups].copy()
 

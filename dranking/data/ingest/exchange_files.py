@@ -18,7 +18,7 @@ from dranking.data.regrouping.exchange import first_rows, join_rows, split_again
 from dranking.data.roles import QID
 
 FILES_OF_RANGE = 10**6
-"""The files of a range of rows have numbers from this times the number of the range on."""
+"""The files of range r of the rows are numbered from r times this number on."""
 
 
 class BucketFiles(NamedTuple):

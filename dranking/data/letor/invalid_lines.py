@@ -15,7 +15,7 @@ _SHOWN_BYTES = 60
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 RELEVANCE_RANGE = -1
-"""Beside the codes of the tokenizer, which does not read numbers of that size."""
+"""A code that the tokenizer lacks, because the tokenizer leaves large numbers to Python."""
 
 _MESSAGES = {
     tokenizer.BAD_RELEVANCE: (

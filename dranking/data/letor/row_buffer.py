@@ -213,7 +213,7 @@ def _convert_slow(text: NDArray[np.uint8], table: TokenTable, n_slow: int) -> In
                 return invalid_syntax(tokenizer.BAD_RELEVANCE, text, start, line)
             if number < 0 and number != -1:
                 return invalid_syntax(tokenizer.NEGATIVE_RELEVANCE, text, start, line)
-            if number > LARGEST_GRADE:  # every such number is slow
+            if number > LARGEST_GRADE:  # the tokenizer leaves all such numbers to this loop
                 return invalid_syntax(RELEVANCE_RANGE, text, start, line)
         else:
             with np.errstate(over="ignore"):

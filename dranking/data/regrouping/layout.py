@@ -21,10 +21,10 @@ QUERIES_AT_ONCE = 1 << 18
 time."""
 
 SAMPLE = 1 << 10
-"""A part of the queries tells the first row of every query with a number divisible by this."""
+"""The summary of a part of the queries has the first row of one query in so many."""
 
 QUERY = np.dtype([("first", np.int64), ("rows", np.int64)])
-"""What the order of the queries follows from: number of the first row, rows."""
+"""What queries are ordered and packed by: the first row, and the number of rows."""
 
 
 class Summary(NamedTuple):
@@ -33,9 +33,10 @@ class Summary(NamedTuple):
     Attributes
     ----------
     n_queries
-        Queries of the part.
+        Number of queries of the part.
     sample
-        First row of every `SAMPLE`-th of them by first row, from the first query on.
+        First row of every `SAMPLE`-th query of the part in the order of first rows, from the first
+        query on.
     n_scattered_queries, n_scattered_rows
         Queries whose rows are not adjacent, and the rows of these queries.
     """
@@ -54,7 +55,8 @@ class FirstRows(NamedTuple):
     low, high
         Numbers of rows.
     items
-        (n_parts, 2) int64: the queries of each part, in its order, among which they are.
+        (n_parts, 2) int64: in each part, in the order of the part, the first query that may belong
+        to the range, and the query after the last one.
     """
 
     low: int

@@ -72,7 +72,7 @@ def hash_ids(ids: pa.Array, key: int = 0) -> NDArray[np.uint64]:
         return out
     if pa.types.is_integer(ids.type):
         words = ids.to_numpy(zero_copy_only=False).astype(np.int64, copy=False).view(np.uint64)
-        with np.errstate(over="ignore"):  # of which kernels warn that are not compiled
+        with np.errstate(over="ignore"):  # kernels that are not compiled warn
             hash_words(np.ascontiguousarray(words), np.uint64(key), out)
         return out
     ids = ids.cast(pa.large_string())

@@ -193,7 +193,7 @@ def _row_reader(
 def replaced_rows(
     rows: ReadRows, places: NDArray[np.intp], changed: ReadRows, wanted: Iterable[int]
 ) -> Iterator[NDArray[np.float64]]:
-    """Rows of a block, with `changed` rows of the queries at some places in place of theirs."""
+    """Rows of a block, in which `changed` replaces the rows of the queries at `places`."""
     numbers = list(wanted)
     for row, values in zip(rows(numbers), changed(numbers), strict=True):
         replaced = row.copy()

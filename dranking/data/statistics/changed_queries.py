@@ -44,7 +44,8 @@ MOST_CHANGED = 0.125
 """Largest share of changed queries beside a block; with more, the block is written anew.
 
 With a share c of new changed queries a night, k nights write k (k + 1) / 2 c blocks beside the
-block, and then one block: least for k near sqrt(2 / c), or a share of .14 where c is .01.
+block, and then one block. That is least per night for k near sqrt(2 / c): for c = 0.01, the block
+is written anew when a share of 0.14 has changed.
 """
 
 
@@ -54,7 +55,7 @@ class ChangedRows(NamedTuple):
     Attributes
     ----------
     is_changed
-        (n_queries,) which of the queries of the block they are.
+        (n_queries,) which queries of the block `rows` belongs to.
     rows
         (n_features + 2, n_changed, n_features) float64: rows of A_q, diagonals and b_q.
     """
@@ -64,7 +65,7 @@ class ChangedRows(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Share of the queries of the block."""
+        """Number of changed queries as a share of the queries of the block."""
         return float(self.is_changed.mean())
 
 

@@ -30,7 +30,7 @@ WORTH_DECODING = 0.8
 2.5 GB/s but copies 14 GB/s."""
 
 WORTH_ENCODING = 4_096
-"""Bytes of a row from which on it is compressed: a disk hands out no less anyway."""
+"""Rows of at least so many bytes are compressed; a disk takes this space for less anyway."""
 
 ROWS_AT_ONCE = 8
 """Number of rows that are read from a store at the same time."""

@@ -27,8 +27,8 @@ among them, and list segments of killed writers too, which the index does not na
 
 Writing: `write_segment` runs in a task on any worker; `commit_dataset` puts the index and then the
 manifest, which makes everything visible at once; `write_dataset` does both for a stream of blocks.
-The commit protocol is `dranking.files.writing.commit`: the token is a name that nobody has, so that
-tasks write under final names. Appending adds segments, and a new index of all.
+The commit protocol is `dranking.files.writing.commit`: the token is a new name, so that tasks
+write files under their final names. Appending adds segments, and a new index of all segments.
 
 Reading: the manifest names the digest of the index, the index the digest of each table of chunks,
 and that table the checksum of every chunk. Sizes are compared with each other before memory is

@@ -125,7 +125,7 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
         return iter(hex_digests(self.index.features_digests))
 
     def features_of(self, index: int, rows: NDArray[np.bool_]) -> FeatureMatrix:
-        """Read the features of some documents of a block; of dense ones, only chunks with them."""
+        """Read the features of some documents; of dense features, only chunks that hold them."""
         [(segment, first, _)] = self.entries.runs(index, index + 1)
         return self._segment(segment).features_of(first, rows)
 

@@ -95,7 +95,7 @@ class QueryValues:
             return places
         hashes, rows = hash_ids(wanted), np.arange(len(wanted))
         at = np.searchsorted(self._hashes, hashes)
-        while len(rows):  # once, unless different ids have one hash
+        while len(rows):  # one round, unless different ids have the same hash
             there = at < len(self._hashes)
             there[there] = self._hashes[at[there]] == hashes[rows[there]]
             rows, at = rows[there], at[there]

@@ -88,9 +88,10 @@ def lazy_scores_by_partition(
     columns: Any,
     values: Sequence[Any],
 ) -> Any:
-    """The same, also of a dask array, with delayed values of the queries of each partition.
+    """Scores of the rows of a DataFrame or an array, each partition with the values of its queries.
 
-    Scores of a DataFrame come apart from the DataFrame: Dask aligns both by known divisions.
+    Scores of a DataFrame do not depend on the DataFrame in Dask's graph; to join both, Dask aligns
+    them by known divisions.
 
     Parameters
     ----------
@@ -142,11 +143,11 @@ def _with_ids(X: Any, qid: Any, columns: Any) -> Any:
 
 
 def _read_together(frame: Any) -> Any:
-    """The frame by a step that says which columns it needs.
+    """The frame behind a step that tells Dask which columns are needed.
 
-    Dask reads a source once for all steps of an expression that tell it by their own columns which
-    ones they need. A function of partitions whose result has other columns does not tell it, and
-    the source is read once more for this function alone, with other merged partitions.
+    Dask reads a source once for all steps of an expression whose needed columns it knows. It does
+    not know those of a function of partitions whose result has other columns, and would read the
+    source once more for this function alone, with other merged partitions.
     """
     return frame.map_partitions(_same, meta=frame._meta)
 

@@ -48,8 +48,9 @@ class Table(NamedTuple):
     end
         (1,) number of slots given to rows so far.
     columns, values
-        The pools: uint16 if that type numbers all columns, else int32; float32. They
-        have more than `end` slots, since the first slot of a row is read even if the row is empty.
+        The pools. `columns` are uint16 if that type numbers all columns, else int32; `values` are
+        float32. Both have more than `end` slots, since the first slot of a row is read even if the
+        row is empty.
     """
 
     place: Columns

@@ -96,11 +96,11 @@ def error_rounding(errors: Array, residual_rounding: Array) -> Array:
 
 
 def share_of_exact(stated: Array, off: Array) -> Array:
-    """Largest relative error of numbers of at least 0 that are stated, and off by at most `off`.
+    """Largest relative error of stated numbers >= 0 that are wrong by at most `off`.
 
-    The error is a share of the exact number, which may be smaller than the stated one. It is at
-    most 1, where the stated number has no certain digit, as where sums overflowed: a number that is
-    not finite states nothing.
+    The error is a share of the exact number, which may be smaller than the stated number. The error
+    is at most 1: then the stated number has no certain digit. That includes numbers that are not
+    finite, because sums overflowed.
     """
     known = np.isfinite(stated) & np.isfinite(off)
     off = np.where(known, off, 1.0)

@@ -125,8 +125,8 @@ def rotation_of(factor: Array) -> Rotation:
     left, singular_values = _left_singular(square, rank)
     kept = columns[:rank]
     projected, label_norm = left.T @ products[:rank], float(np.linalg.norm(factor[:, -1]))
-    # Slices would become contiguous when they are sent to a worker, where BLAS would add in another
-    # order on them.
+    # A slice becomes contiguous when it is sent to a worker, where BLAS would add in
+    # another order.
     triangle = np.ascontiguousarray(triangle[:, :rank])
     return Rotation(kept, norms[kept], triangle, left, singular_values, projected, label_norm)
 

@@ -327,7 +327,7 @@ def hinge_loss(groups: Groups, margins: Array, tangent: Tangent, slopes: Array) 
             weight = groups.weights[q]
             loss += listed_hinge_loss(s, ranks, margins, weight, slopes[start:end], numbers)
             continue
-        s = s - s[order[(end - start) // 2]]  # differences alone count
+        s = s - s[order[(end - start) // 2]]  # only differences of scores count
         balance, number, total = np.empty(end - start), np.empty(end - start), np.empty(end - start)
         for k in range(len(margins)):
             margin, weight = margins[k, 0], margins[k, 1] * groups.weights[q]
@@ -391,12 +391,12 @@ def hinge_shortfalls(
     tangent
         Scores and order, as `hinge_loss` has filled them.
     n_near
-        Where the documents of a query have more neighbours than this on average with a shortfall
-        within the width, the corner comes from sums of squares.
+        The second sum comes from sums of squares for queries whose documents have more than so many
+        partners, on average, with a shortfall below the width.
     sums
-        (3,) overwritten with sums over all pairs, with the weights of the queries: of x; of
-        ``x - x^2 / width`` where x is below the width; and of the squares over the width whose
-        difference the second sum is, where it is one.
+        (3,) overwritten with sums over all pairs, weighted by the weights of the queries: of x; of
+        ``x - x^2 / width`` over the pairs with x below the width; and, for the queries whose second
+        sum is a difference of sums of squares, of these squares divided by the width.
     """
     sums[:] = 0.0
     query_ptr = groups.query_ptr
@@ -408,7 +408,7 @@ def hinge_shortfalls(
         if highest(ranks) == 0:
             continue
         wide = is_wide(s, order)
-        s = s - s[order[n // 2]]  # differences alone count
+        s = s - s[order[n // 2]]  # only differences of scores count
         if wide:
             shortfall, corner = listed_shortfalls(s, ranks, margin, width)
             sums[0] += weight * shortfall

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dranking.kernels.machine.compile import kernel
 
 FIELD_START, IN_FIELD, IN_QUOTED_FIELD, AT_QUOTE_OF_QUOTED_FIELD = range(4)
-"""States: the last is behind a quote that ends the quoted field unless another one follows."""
+"""States. In the last, the quoted field has ended, unless the next byte is another quote."""
 
 N_STATES = 4
 OTHER, QUOTE, DELIMITER, LINE_BREAK = range(4)
@@ -56,7 +56,8 @@ def follow(text: NDArray[np.uint8], kinds: NDArray[np.uint8], states: NDArray[np
 def record_end(text: NDArray[np.uint8], kinds: NDArray[np.uint8], states: NDArray[np.int64]) -> int:
     """The first byte of (n_bytes,) text that ends a record, or -1; O(n_bytes).
 
-    `states` (1,) is the state before the text, and becomes that behind the byte or the text.
+    `states` (1,) is the state before the text; it becomes the state after that byte, or after the
+    text if there is no such byte.
     """
     for place, byte in enumerate(text):
         kind, state = kinds[byte], states[0]

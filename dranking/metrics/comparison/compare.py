@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dranking.errors import ComparisonWarning, DataError, UsageError
+from dranking.errors import ComparisonWarning, DataError, UsageError, warn_user
 from dranking.metrics.comparison.significance import (
     FEWEST_QUERIES,
     ROUNDING,
@@ -194,12 +193,11 @@ def compare(
     )
     fewest = min(found.metrics, key=lambda entry: entry.n_queries)
     if fewest.n_queries < FEWEST_QUERIES:
-        warnings.warn(
+        warn_user(
             f"{fewest.n_queries} queries count for {fewest.metric}: intervals of fewer than "
             f"{FEWEST_QUERIES} queries miss the difference more often than they say, and p-values "
             "are rough. Judge more queries.",
             ComparisonWarning,
-            stacklevel=2,
         )
     return found
 

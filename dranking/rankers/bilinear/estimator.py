@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Literal, Self, TypeAlias
 
@@ -46,6 +47,7 @@ from dranking.rankers.training.validation import EpochValidation
 Schedule: TypeAlias = Literal["decaying", "constant"]
 
 
+@dataclass(eq=False, repr=False)
 class BilinearRanker(BaseEstimator):  # type: ignore[misc]
     """Ranker that scores a document d for a query q by ``q' W d`` with a sparse matrix W.
 
@@ -101,9 +103,9 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    There is no numerical certificate as other rankers have it (the model's facts say
-    `relative_rounding` null): the steps claim no minimum from which a distance could be stated. A
-    validation error tells whether more steps help.
+    Unlike other rankers, this one has no numerical certificate (`relative_rounding` is null in the
+    model's facts): its steps claim no minimum whose distance could be stated. The validation error
+    tells whether more steps help.
 
     References
     ----------
@@ -111,39 +113,23 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
     Sparsity, ICDM 2010.
     """
 
-    weights_: Any
-    learning_curve_: tuple[BilinearPoint, ...]
+    weights_: Any = field(init=False)
+    learning_curve_: tuple[BilinearPoint, ...] = field(init=False)
 
-    def __init__(  # noqa: PLR0913 - scikit-learn's way: one argument per parameter
-        self,
-        regularization: float = 1e-5,
-        *,
-        learning_rate: float = 200.0,
-        schedule: Schedule = "decaying",
-        period: int = 100,
-        n_steps: int = 100_000,
-        start: Start = "identity",
-        support: Any = None,
-        penalty: Penalty = "entries",
-        refit: bool = False,
-        n_shards: int = 1,
-        n_epochs: int = 10,
-        random_state: int = 0,
-        checkpoint: AnyPlace | None = None,
-    ) -> None:
-        self.regularization = regularization
-        self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.period = period
-        self.n_steps = n_steps
-        self.start = start
-        self.support = support
-        self.penalty = penalty
-        self.refit = refit
-        self.n_shards = n_shards
-        self.n_epochs = n_epochs
-        self.random_state = random_state
-        self.checkpoint = checkpoint
+    regularization: float = 1e-5
+    _: KW_ONLY
+    learning_rate: float = 200.0
+    schedule: Schedule = "decaying"
+    period: int = 100
+    n_steps: int = 100_000
+    start: Start = "identity"
+    support: Any = None
+    penalty: Penalty = "entries"
+    refit: bool = False
+    n_shards: int = 1
+    n_epochs: int = 10
+    random_state: int = 0
+    checkpoint: AnyPlace | None = None
 
     def fit(
         self,

@@ -51,7 +51,8 @@ def held_out_data(
     Raises
     ------
     DataError
-        If they have other words than the training, or the preferences are of other documents.
+        If the validation documents have other words than the training documents, or the preferences
+        belong to other documents.
     """
     if validation is None:
         return None

@@ -82,7 +82,7 @@ def sum_moments(moments: Moments) -> tuple[Array, Array, Array]:
 
 
 def least_of_opposites(block: QueryBlock) -> Array:
-    """(n_features,) -|x| for the value x of each feature that is largest in one block."""
+    """(n_features,) largest |x| of each feature in one block, times -1."""
     largest = abs(block.features).max(axis=0)
     values = largest.toarray() if block.is_sparse else largest
     return -np.asarray(values, np.float64).ravel()

@@ -52,14 +52,14 @@ class Relabelled(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A block of the store that is not of the data's content.
+    """A block of the store whose content differs from its block of the data.
 
     Attributes
     ----------
     block, of_data
         Number of the block in the store, and in the data.
     digest, features_digest
-        Digests of the block of the data; of the features None if it is not known.
+        Digest of the block of the data, and of its features; the latter is None if it is not known.
     """
 
     block: int
@@ -122,7 +122,7 @@ def relabel_statistics(path: AnyPlace, data: Dataset, *, executor: Any = None) -
 
 
 def _changes(store: StatisticsDataset, data: Dataset) -> Iterator[_Change]:
-    """The blocks of the store that are not of the data's content."""
+    """The blocks of the store whose content differs from the data."""
     digests = list(data.block_digests())
     if [entry.digest for entry in store.manifest.blocks] == digests:
         return

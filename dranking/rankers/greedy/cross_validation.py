@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.dataset import Dataset
 from dranking.data.scaling import Normalize
-from dranking.engine.executor import get_executor
+from dranking.engine.executor import Executor
 from dranking.errors import UsageError
 from dranking.files.places import AnyPlace
 from dranking.rankers.greedy.estimator import warn_of_rounding
@@ -24,6 +26,7 @@ Array = NDArray[np.float64]
 DEFAULT_GRID = tuple(2.0**e for e in range(11))
 
 
+@dataclass(eq=False, repr=False)
 class GreedyRankRLSCV(SelectingRanker):
     """Greedy RankRLS that chooses lambda and the number of features by leave-query-out error.
 
@@ -77,57 +80,29 @@ class GreedyRankRLSCV(SelectingRanker):
     (0.01, [3, 1])
     """
 
-    regularization_: float
-    selected_: list[int]
-    lqo_error_: Array
-    relative_rounding_: float
-    paths_: list[SelectionPath]
-    path_: SelectionPath
-    n_passes_: int
+    regularization_: float = field(init=False)
+    selected_: list[int] = field(init=False)
+    lqo_error_: Array = field(init=False)
+    relative_rounding_: float = field(init=False)
+    paths_: list[SelectionPath] = field(init=False)
+    path_: SelectionPath = field(init=False)
+    n_passes_: int = field(init=False)
 
-    def __init__(
-        self,
-        n_features: int = 10,
-        regularizations: Sequence[float] = DEFAULT_GRID,
-        *,
-        start: Sequence[int | str] = (),
-        forbidden: Sequence[int | str] = (),
-        normalize: Normalize = "none",
-        memory_limit: int | str | None = None,
-        checkpoint: AnyPlace | None = None,
-        passes: Passes | Mapping[str, Any] | None = None,
-    ) -> None:
-        self.n_features = n_features
-        self.regularizations = regularizations
-        self.start = start
-        self.forbidden = forbidden
-        self.normalize = normalize
-        self.memory_limit = memory_limit
-        self.checkpoint = checkpoint
-        self.passes = passes
+    n_features: int = 10
+    regularizations: Sequence[float] = DEFAULT_GRID
+    _: KW_ONLY
+    start: Sequence[int | str] = ()
+    forbidden: Sequence[int | str] = ()
+    normalize: Normalize = "none"
+    memory_limit: int | str | None = None
+    checkpoint: AnyPlace | None = None
+    passes: Passes | Mapping[str, Any] | None = None
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        qid: Any = None,
-        query_weights: Any = None,
-        executor: Any = None,
-    ) -> GreedyRankRLSCV:
-        """Choose lambda and features and fit the weights; arguments as in `GreedyRankRLS.fit`.
-
-        Raises
-        ------
-        UsageError
-            If a parameter is out of range.
-        DataError
-            If the data is wrong.
-        """
+    def _check_parameters(self) -> None:
         if not len(self.regularizations):
             raise UsageError("regularizations is empty; name at least one lambda above 0.")
-        run = get_executor(executor)
-        dataset = self._training_data(X, y, qid, query_weights, run)
+
+    def _fit(self, dataset: Dataset, executor: Executor) -> Array:
         passes = Passes.of(self.passes)
         rules = SelectionRules(
             self.n_features,
@@ -142,7 +117,7 @@ class GreedyRankRLSCV(SelectingRanker):
             memory_limit=self.memory_limit,
             feature_blocks=passes.feature_blocks,
             checkpoint=self.checkpoint,
-            executor=run,
+            executor=executor,
         )
         self.paths_, self.n_passes_ = found.paths, found.n_passes
         self.lqo_error_ = np.array([path.lqo_error for path in found.paths])
@@ -153,10 +128,7 @@ class GreedyRankRLSCV(SelectingRanker):
         self.selected_ = list(self.path_.selected)
         self.relative_rounding_ = self.path_.relative_rounding
         warn_of_rounding(self.path_, dataset.feature_names)
-        coef = np.zeros(dataset.n_features)
-        coef[self.selected_] = self.path_.weights[-1]
-        self._set_weights(dataset, coef)
-        return self
+        return self.path_.coef(dataset.n_features)
 
     def ridge(self) -> tuple[list[int], float]:
         """The selected features, and lambda."""

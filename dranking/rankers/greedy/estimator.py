@@ -6,19 +6,20 @@ Ranking Models, SIGIR 2010 workshop; in the form that THEORY.md beside this file
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.dataset import Dataset
 from dranking.data.forms import FormName, with_forms
 from dranking.data.scaling import Normalize
-from dranking.engine.executor import get_executor
+from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.engine.traffic import Traffic
-from dranking.errors import STATED_ACCURACY, AccuracyWarning, SelectionWarning, listed
+from dranking.errors import STATED_ACCURACY, AccuracyWarning, SelectionWarning, listed, warn_user
 from dranking.files.places import AnyPlace
 from dranking.rankers.greedy.costs import CostValues, feature_costs
 from dranking.rankers.greedy.options import Costs, Forms, Passes, Rescore, Search
@@ -32,6 +33,7 @@ from dranking.rankers.linear.options import Options
 Array = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class GreedyRankRLS(SelectingRanker):
     """Sparse linear ranker on the features that lower the leave-query-out error most.
 
@@ -134,88 +136,37 @@ class GreedyRankRLS(SelectingRanker):
         "passes": Passes,
     }
 
-    selected_: list[int]
-    lqo_error_: Array
-    cost_: float | None
-    relative_rounding_: float
-    path_: SelectionPath
-    n_passes_: int
-    feature_blocks_: int
-    traffic_: dict[str, Traffic]
+    selected_: list[int] = field(init=False)
+    lqo_error_: Array = field(init=False)
+    cost_: float | None = field(init=False)
+    relative_rounding_: float = field(init=False)
+    path_: SelectionPath = field(init=False)
+    n_passes_: int = field(init=False)
+    feature_blocks_: int = field(init=False)
+    traffic_: dict[str, Traffic] = field(init=False)
 
-    def __init__(  # noqa: PLR0913 - scikit-learn's way: every parameter by its name
-        self,
-        n_features: int = 10,
-        regularization: float = 1.0,
-        *,
-        start: Sequence[int | str] = (),
-        forbidden: Sequence[int | str] = (),
-        search: SearchName | Search | Mapping[str, Any] = "forward",
-        rescore: str | Rescore | Mapping[str, Any] | None = None,
-        feature_costs: CostValues | Costs | None = None,
-        forms: Sequence[FormName] | Forms | Mapping[str, Any] = ("raw",),
-        normalize: Normalize = "none",
-        memory_limit: int | str | None = None,
-        checkpoint: AnyPlace | None = None,
-        passes: Passes | Mapping[str, Any] | None = None,
-    ) -> None:
-        self.n_features = n_features
-        self.regularization = regularization
-        self.start = start
-        self.forbidden = forbidden
-        self.search = search
-        self.rescore = rescore
-        self.feature_costs = feature_costs
-        self.forms = forms
-        self.normalize = normalize
-        self.memory_limit = memory_limit
-        self.checkpoint = checkpoint
-        self.passes = passes
+    n_features: int = 10
+    regularization: float = 1.0
+    _: KW_ONLY
+    start: Sequence[int | str] = ()
+    forbidden: Sequence[int | str] = ()
+    search: SearchName | Search | Mapping[str, Any] = "forward"
+    rescore: str | Rescore | Mapping[str, Any] | None = None
+    feature_costs: CostValues | Costs | None = None
+    forms: Sequence[FormName] | Forms | Mapping[str, Any] = ("raw",)
+    normalize: Normalize = "none"
+    memory_limit: int | str | None = None
+    checkpoint: AnyPlace | None = None
+    passes: Passes | Mapping[str, Any] | None = None
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        qid: Any = None,
-        query_weights: Any = None,
-        executor: Any = None,
-    ) -> GreedyRankRLS:
-        """Select features and fit their weights.
+    def _training_data(
+        self, X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor
+    ) -> Dataset:
+        dataset = super()._training_data(X, y, qid, query_weights, executor)
+        return with_forms(dataset, Forms.of(self.forms).names, blocks_on(executor))
 
-        Parameters
-        ----------
-        X
-            A data set (`dranking.open_dataset`); a table or dask DataFrame; or features
-            (n_documents, n_features) in any in-memory or Dask form. Dask collections stay on the
-            workers.
-        y
-            (n_documents,) relevance, any real numbers. Documents with NaN are unlabelled and left
-            out. With a table or dask DataFrame, the name of a column ("relevance" by default).
-        qid
-            (n_documents,) query ids; the rows of a query are adjacent, except in Dask collections.
-            With a table or dask DataFrame, the name of a column ("qid" by default).
-        query_weights
-            (n_queries,) weights, at least 0.
-        executor
-            "threads" or a `distributed.Client`; None means the current client, else threads.
-
-        Raises
-        ------
-        UsageError
-            If a parameter is out of range.
-        DataError
-            If the data is wrong.
-
-        Warns
-        -----
-        AccuracyWarning
-            If `relative_rounding_` is above 1e-6.
-        """
-        run = get_executor(executor)
-        dataset = self._training_data(X, y, qid, query_weights, run)
-        search, forms, passes = Search.of(self.search), Forms.of(self.forms), Passes.of(self.passes)
-        dataset = with_forms(dataset, forms.names, blocks_on(run))
+    def _fit(self, dataset: Dataset, executor: Executor) -> Array:
+        search, passes = Search.of(self.search), Passes.of(self.passes)
         costs = feature_costs(dataset, **Costs.of(self.feature_costs).get_params())
         rules = SelectionRules(
             self.n_features,
@@ -229,7 +180,7 @@ class GreedyRankRLS(SelectingRanker):
             search=search.kind,
             fitting=search.fitting,
             rescoring=Rescoring.of(**Rescore.of(self.rescore).get_params()),
-            forms_per_feature=forms.per_feature,
+            forms_per_feature=Forms.of(self.forms).per_feature,
         )
         found = select_paths(
             dataset,
@@ -238,22 +189,19 @@ class GreedyRankRLS(SelectingRanker):
             memory_limit=self.memory_limit,
             feature_blocks=passes.feature_blocks,
             checkpoint=self.checkpoint,
-            executor=run,
+            executor=executor,
         )
         [self.path_], self.n_passes_ = found.paths, found.n_passes
         self.feature_blocks_, self.traffic_ = found.n_feature_blocks, found.traffic
         self.selected_ = list(self.path_.selected)
         self.lqo_error_ = np.array(self.path_.lqo_error)
         self.cost_ = None if costs is None else costs.spent(self.selected_)
-        coef = np.zeros(dataset.n_features)
-        coef[self.selected_] = self.path_.weights[-1]
-        self._set_weights(dataset, coef)
         self.relative_rounding_ = self.path_.relative_rounding
         warn_of_rounding(self.path_, dataset.feature_names)
         # In other searches the error is not all that decides, or a later round may drop features.
         if rules.rescoring is None and rules.search == "forward":
             _warn_of_picks_without_gain(self.path_)
-        return self
+        return self.path_.coef(dataset.n_features)
 
     def ridge(self) -> tuple[list[int], float]:
         """The selected features, and lambda."""
@@ -280,22 +228,20 @@ def warn_of_rounding(path: SelectionPath, feature_names: Sequence[str]) -> None:
                 "these features nearly depend on others, or have their values in one query, or "
                 f"cannot be told from one that does: {names}"
             )
-        warnings.warn(
+        warn_user(
             "rounding may have changed the leave-query-out errors by which features were picked "
             f"by a share of {path.relative_rounding:.0e}: {reason}. Raise regularization, scale "
             "the features (--normalize standard), or leave out features that depend on others.",
             AccuracyWarning,
-            stacklevel=3,
         )
 
 
 def _warn_of_picks_without_gain(path: SelectionPath) -> None:
     if path.without_gain:
         best = int(np.argmin([path.initial_error, *path.lqo_error]))
-        warnings.warn(
+        warn_user(
             f"{len(path.without_gain)} of {len(path.selected)} features were selected without "
             f"lowering the leave-query-out error, the first of them in round "
             f"{path.without_gain[0] + 1}; the error is smallest with {best} of them.",
             SelectionWarning,
-            stacklevel=3,
         )

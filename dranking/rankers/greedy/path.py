@@ -277,6 +277,12 @@ class SelectionPath:
         """The smallest number of features, at least 1, with the smallest error."""
         return len(self.kept[self.best_round])
 
+    def coef(self, n_features: int) -> Array:
+        """(n_features,) weights after the last round; zero for features not selected."""
+        coef = np.zeros(n_features)
+        coef[self.selected] = self.weights[-1]
+        return coef
+
     def first(self, n_rounds: int) -> SelectionPath:
         """The first rounds of the path; in a forward search, the first features."""
         return SelectionPath(

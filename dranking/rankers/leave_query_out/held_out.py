@@ -185,13 +185,12 @@ def sums_of(fits: Sequence[Fits]) -> tuple[tuple[float, float, Array], ...]:
 def fit_without_each_query(
     tiles: Tiles, sets: FeatureSets, *, removals: bool = False, predictions: bool = False
 ) -> tuple[list[Task], list[Model]]:
-    """Tasks with the `Fits` of every set, for every block: two passes over the documents or three.
+    """Tasks with the `Fits` of every set, for every block; and the models of all queries.
 
-    Also the models of all queries.
-
-    The tasks run where the first feature block is. `removals` asks for errors without each feature,
-    `predictions` for weights whose predictions have digits however small they are: a query may take
-    nearly all of a coefficient, so that its error has all digits, and its weights have none.
+    Two or three passes are made over the documents, by tasks that run where the first feature block
+    is. `removals` asks for the errors without each feature. `predictions` asks for weights
+    whose predictions are accurate even where they are small: without a query, nearly all of a
+    coefficient may be gone, and then the error of the query has all digits, but its weights none.
     """
     parts = tiles.map_blocks(
         partial(with_one_blas_thread, block_factor),

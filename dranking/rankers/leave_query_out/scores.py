@@ -148,7 +148,7 @@ def _is_shared(X: Any, placed: Placed, executor: Executor, n_features: int) -> b
     Raises
     ------
     UsageError
-        If these are too large, and the divisions of a DataFrame are unknown: Dask would align
+        If the weights are too large, and the divisions of a DataFrame are unknown: Dask would align
         scores and rows by shuffling both, and rows of equal labels in the index are then mixed up.
     """
     if not is_dask_frame(X):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -22,7 +21,7 @@ from dranking.engine.collections.one_expression import is_dask, is_dask_frame
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.map_blocks import blocks_on
-from dranking.errors import DataError, ScalingWarning, UsageError
+from dranking.errors import DataError, ScalingWarning, UsageError, warn_user
 from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
 from dranking.metrics.per_query import PerQuery
 from dranking.metrics.scorers import measured_rows
@@ -63,11 +62,6 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
     _options: ClassVar[Mapping[str, type[Options]]] = {}
     """Parameters that are objects with parameters of their own."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        if "fit" in vars(cls):
-            cls.fit = refusing_others(cls.fit)
-        super().__init_subclass__(**options)
-
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``sgd__eta0`` sets a parameter of the parameter ``sgd``.
 
@@ -78,6 +72,53 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
                 setattr(self, name, kind.of(params.pop(name, getattr(self, name))))
         changed: Self = super().set_params(**params)
         return changed
+
+    @refusing_others
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        qid: Any = None,
+        query_weights: Any = None,
+        executor: Any = None,
+    ) -> Self:
+        """Fit the weights.
+
+        Parameters
+        ----------
+        X
+            A data set (`dranking.open_dataset`); a table or dask DataFrame; or features
+            (n_documents, n_features) in any in-memory or Dask form. Dask collections stay on the
+            workers.
+        y
+            (n_documents,) relevance, any real numbers. Documents with NaN are unlabelled and left
+            out. With a table or dask DataFrame, the name of a column ("relevance" by default).
+        qid
+            (n_documents,) query ids; the rows of a query are adjacent, except in Dask collections.
+            With a table or dask DataFrame, the name of a column ("qid" by default).
+        query_weights
+            (n_queries,) weights, at least 0.
+        executor
+            "threads" or a `distributed.Client`; None means the current client, else threads.
+
+        Raises
+        ------
+        UsageError
+            If a parameter is out of range.
+        DataError
+            If the data is wrong.
+
+        Warns
+        -----
+        AccuracyWarning
+            If `relative_rounding_` is above 1e-6; the warning names columns.
+        """
+        self._check_parameters()
+        run = get_executor(executor)
+        dataset = self._training_data(X, y, qid, query_weights, run)
+        check_training_data(dataset)
+        return self._set_weights(dataset, self._fit(dataset, run))
 
     def predict(self, X: Any, *, qid: Any = None, executor: Any = None) -> Any:
         """Scores of documents, (n_documents,) float64; higher ranks first.
@@ -177,13 +218,12 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted()
         if self._took_standardised and not self._transforms:
-            warnings.warn(
+            warn_user(
                 "all columns that fit took have mean 0 and variance 1, and the model expects "
                 "columns that are scaled in the same way. If a pipeline scaled them, "
                 "dranking.to_model(pipeline) is the model of raw columns; "
                 f'{type(self).__name__}(normalize="standard") scales by itself.',
                 ScalingWarning,
-                stacklevel=2,
             )
         return self.fitted_model()
 
@@ -222,6 +262,13 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+    def _check_parameters(self) -> None:
+        """Raise UsageError if a parameter is out of range."""
+
+    def _fit(self, dataset: Dataset, executor: Executor) -> NDArray[np.float64]:
+        """The weights, (n_features,); sets the other results of `fit`."""
+        raise NotImplementedError
 
     def _fit_facts(self) -> dict[str, Any]:
         """Results of the fit beside the weights, for the model's provenance."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
 from dranking.data.dataset import Dataset
 from dranking.data.tables.in_memory import MemoryDataset
 
-Fit = Callable[..., Any]
+Arguments = ParamSpec("Arguments")
+Fitted = TypeVar("Fitted")
 
 INSTEAD = {
     "group": "pass the query id of each row, qid=np.repeat(np.arange(len(group)), group)",
@@ -24,15 +25,15 @@ LIKE_ROUNDING = 1e-5
 """Distance of means from 0 and of variances from 1 that float32 explains."""
 
 
-def refusing_others(fit: Fit) -> Fit:
+def refusing_others(fit: Callable[Arguments, Fitted]) -> Callable[Arguments, Fitted]:
     """The method `fit`, whose TypeError for an argument of other libraries says what to pass."""
 
     @wraps(fit)
-    def checked(ranker: Any, *args: Any, **options: Any) -> Any:
+    def checked(*args: Arguments.args, **options: Arguments.kwargs) -> Fitted:
         for name, instead in INSTEAD.items():
             if name in options:
-                raise TypeError(f"{type(ranker).__name__}.fit takes no {name}: {instead}.")
-        return fit(ranker, *args, **options)
+                raise TypeError(f"{type(args[0]).__name__}.fit takes no {name}: {instead}.")
+        return fit(*args, **options)
 
     return checked
 

@@ -13,7 +13,6 @@ Franc and Sonnenburg: Optimized cutting plane algorithm for support vector machi
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -24,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 from sklearn.exceptions import ConvergenceWarning
 
 from dranking.engine.progress import report
-from dranking.errors import DataError
+from dranking.errors import DataError, warn_user
 from dranking.kernels.listwise.simplex import minimise_on_simplex
 from dranking.rankers.training.checkpoint import (
     Arrays,
@@ -184,13 +183,12 @@ def warn_of_gap(found: Minimum, names: Sequence[str]) -> None:
     if found.gap <= found.target_gap:
         return
     largest = np.argsort(-found.steepest, kind="stable")[:2]
-    warnings.warn(
+    warn_user(
         f"the duality gap is {found.gap:.3g} after {found.n_iter} rounds, above its target "
         f"{found.target_gap:.3g}; the steps depend on the units of the features, largest for "
         f"{' and '.join(names[i] for i in largest)}: scale the features "
         "(--normalize standard), or raise max_iter, tol or regularization.",
         ConvergenceWarning,
-        stacklevel=4,
     )
 
 

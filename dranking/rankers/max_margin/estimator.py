@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -23,6 +24,7 @@ from dranking.rankers.linear.estimator import (
     check_training_data,
     check_whole,
 )
+from dranking.rankers.linear.fit_arguments import refusing_others
 from dranking.rankers.max_margin import cutting_planes
 from dranking.rankers.max_margin.cutting_planes import Minimum, Risk
 from dranking.rankers.max_margin.cutting_planes import warn_of_gap as warn_of_planes
@@ -56,6 +58,7 @@ CHOICES = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class MaxMarginRanker(LinearRanker):
     """Linear ranker whose margins are large where mistakes cost much: at the top of the list.
 
@@ -141,43 +144,29 @@ class MaxMarginRanker(LinearRanker):
     (array([0.25]), True)
     """
 
-    objective_: float
-    gap_: float
-    relative_rounding_: float
-    n_iter_: int
-    n_terms_: float
-    n_levels_: int
-    learning_curve_: tuple[CurvePoint, ...]
+    objective_: float = field(init=False)
+    gap_: float = field(init=False)
+    relative_rounding_: float = field(init=False)
+    n_iter_: int = field(init=False)
+    n_terms_: float = field(init=False)
+    n_levels_: int = field(init=False)
+    learning_curve_: tuple[CurvePoint, ...] = field(init=False)
 
-    def __init__(  # noqa: PLR0913 - scikit-learn's way: every parameter by its name
-        self,
-        regularization: float = 1e-3,
-        loss: Loss = "ap",
-        *,
-        solver: Solver | SGD | Mapping[str, Any] = "auto",
-        margins: Margins = "levels",
-        n_levels: int | None = None,
-        form: Form = "argmax",
-        convention: str = DEFAULT_CONVENTION,
-        tol: float = 1e-4,
-        max_iter: int = 1_000,
-        random_state: int = 0,
-        checkpoint: AnyPlace | None = None,
-        normalize: Normalize = "none",
-    ) -> None:
-        self.regularization = regularization
-        self.loss = loss
-        self.solver = solver
-        self.margins = margins
-        self.n_levels = n_levels
-        self.form = form
-        self.convention = convention
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.normalize = normalize
+    regularization: float = 1e-3
+    loss: Loss = "ap"
+    _: KW_ONLY
+    solver: Solver | SGD | Mapping[str, Any] = "auto"
+    margins: Margins = "levels"
+    n_levels: int | None = None
+    form: Form = "argmax"
+    convention: str = DEFAULT_CONVENTION
+    tol: float = 1e-4
+    max_iter: int = 1_000
+    random_state: int = 0
+    checkpoint: AnyPlace | None = None
+    normalize: Normalize = "none"
 
+    @refusing_others
     def fit(
         self,
         X: Any,

@@ -28,7 +28,7 @@ class Corner(NamedTuple):
     value
         The objective with the hinge itself.
     excess
-        How far its gap is larger than that of the rounded hinge.
+        How much larger the gap of the hinge is than the gap of the rounded hinge.
     rounding
         Estimated rounding of `excess`, which is a difference of squares where the corner is wide.
     """
@@ -53,10 +53,10 @@ def minimise_hinge(
         rounded = minimise(objective, smoothed_hinge(width, margin), weights, tol, max_iter)
         weights, n_iter = rounded.weights, n_iter + rounded.n_iter
         value, excess, rounding = corner_of(objective, rounded, width)
-        rounded = rounded._replace(tangents=())  # which the workers may forget now
+        rounded = rounded._replace(tangents=())  # the workers may forget the tangents now
         if value < best:
             best, found = value, rounded
-        if rounded.gap < rounded.value:  # else a limit, and not the gap of a point of the dual
+        if rounded.gap < rounded.value:  # else it is capped, and no gap of a point of the dual
             lower = max(lower, value - excess - rounded.gap - rounding)
         found = found._replace(n_iter=n_iter, value=best, gap=max(best - lower, 0.0))
         if found.share <= target:
@@ -67,7 +67,7 @@ def minimise_hinge(
 
 
 def corner_of(objective: PairwiseObjective, rounded: Minimum, width: float) -> Corner:
-    """The hinge itself at the weights found for a rounded hinge, and how far its gap is larger.
+    """The hinge itself at the weights found for a rounded hinge, and how much larger its gap is.
 
     With the shortfall x of the margin of a pair, the rounded hinge is ``max_a (a x - width/2 a^2)``
     for a from 0 to 1. The maximising a of all pairs are a point of both duals, and the dual of the

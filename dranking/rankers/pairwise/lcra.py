@@ -7,6 +7,7 @@ are in `dranking.rankers.pairwise.coregularisation`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from dranking.files.places import AnyPlace
 from dranking.kernels.pairwise.coregularised import Views
 from dranking.kernels.pairwise.sgd import Steps
 from dranking.rankers.linear.estimator import check_count, check_positive
+from dranking.rankers.linear.fit_arguments import refusing_others
 from dranking.rankers.pairwise.coregularisation import CoregularisedEpoch
 from dranking.rankers.pairwise.epochs import AveragedState
 from dranking.rankers.pairwise.options import SGD, Pairs
@@ -40,6 +42,7 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+@dataclass(eq=False, repr=False)
 class LCRA(StochasticRanker):
     """Linear ranker whose views learn from labelled pairs and agree on unlabelled pairs.
 
@@ -111,39 +114,24 @@ class LCRA(StochasticRanker):
     [0, 1]
     """
 
-    views_: list[list[int]]
+    views_: list[list[int]] = field(init=False)
 
-    def __init__(  # noqa: PLR0913 - scikit-learn's way: every parameter by its name
-        self,
-        regularization: float = 1e-4,
-        mu: float = 0.1,
-        *,
-        views: ViewGroups = 2,
-        n_labelled: int = 1,
-        n_unlabelled: int = 5,
-        loss: Loss = "hinge",
-        pairs: Pairs | Mapping[str, Any] | None = None,
-        sgd: SGD | Mapping[str, Any] | None = None,
-        warm_start: bool = False,
-        random_state: int = 0,
-        normalize: Normalize = "none",
-        memory_limit: int | str | None = None,
-        checkpoint: AnyPlace | None = None,
-    ) -> None:
-        self.regularization = regularization
-        self.mu = mu
-        self.views = views
-        self.n_labelled = n_labelled
-        self.n_unlabelled = n_unlabelled
-        self.loss = loss
-        self.pairs = pairs
-        self.sgd = sgd
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.normalize = normalize
-        self.memory_limit = memory_limit
-        self.checkpoint = checkpoint
+    regularization: float = 1e-4
+    mu: float = 0.1
+    _: KW_ONLY
+    views: ViewGroups = 2
+    n_labelled: int = 1
+    n_unlabelled: int = 5
+    loss: Loss = "hinge"
+    pairs: Pairs | Mapping[str, Any] | None = None
+    sgd: SGD | Mapping[str, Any] | None = None
+    warm_start: bool = False
+    random_state: int = 0
+    normalize: Normalize = "none"
+    memory_limit: int | str | None = None
+    checkpoint: AnyPlace | None = None
 
+    @refusing_others
     def fit(
         self,
         X: Any,
@@ -174,7 +162,9 @@ class LCRA(StochasticRanker):
         """
         executor = get_executor(executor)
         dataset = self._training_data(X, y, qid, query_weights, executor)
-        return self._fit(self._problem(dataset, unlabelled, executor), executor, validation)
+        return self._fit_all_epochs(
+            self._problem(dataset, unlabelled, executor), executor, validation
+        )
 
     def partial_fit(
         self,
@@ -193,7 +183,9 @@ class LCRA(StochasticRanker):
         """
         executor = get_executor(executor)
         dataset = self._more_data(X, y, qid, query_weights, executor)
-        return self._fit_on(self._problem(dataset, unlabelled, executor), executor, validation)
+        return self._fit_one_epoch(
+            self._problem(dataset, unlabelled, executor), executor, validation
+        )
 
     def _problem(self, dataset: Dataset, unlabelled: Any, executor: Executor) -> PairProblem:
         self._check(dataset)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
@@ -16,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dranking.engine.executor import Task
 from dranking.engine.progress import report
-from dranking.errors import STATED_ACCURACY, AccuracyWarning, UsageError
+from dranking.errors import STATED_ACCURACY, AccuracyWarning, UsageError, warn_user
 from dranking.losses.pairwise import PairLoss
 from dranking.rankers.pairwise.objective import PairwiseObjective, Point
 
@@ -30,7 +29,7 @@ lambda. Within these limits squares stay finite."""
 
 STALLED = 1e-5
 """Where rounding of the gradient keeps the gap above its target, the solver ends once the Newton
-decrement is so much smaller than the target. The decrement alone is no bound: at a corner of the
+decrement is this share of the target. The decrement alone is no bound: at a corner of the
 hinge it was 4e-10 where the objective was 6 % above the minimum."""
 
 MOST_PRODUCTS = 50
@@ -146,8 +145,8 @@ def minimise(
 def warn_of_gap(found: Minimum, max_iter: int) -> None:
     """Warn with the gap, if the descent ended farther from the minimum than it may.
 
-    Where steps ran out, that is the tolerance asked for; else the larger of the tolerance and
-    `STATED_ACCURACY`. A warning of rounding names the columns behind it.
+    The descent may end at the tolerance if steps ran out, and otherwise at the larger of the
+    tolerance and `STATED_ACCURACY`. The warning about rounding names columns.
     """
     above = f"the objective may be {found.share:.0e} of its value above the minimum"
     if found.ended == "steps":
@@ -155,19 +154,20 @@ def warn_of_gap(found: Minimum, max_iter: int) -> None:
             f"not at the minimum after {max_iter} steps: {above}; raise max_iter, tol or "
             "regularization."
         )
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        warn_user(message, ConvergenceWarning)
     elif found.ended == "corner":
         message = (
             f"the corner of the hinge is rounded: {above}; raise tol or regularization, or take "
             "squared hinges."
         )
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        warn_user(message, ConvergenceWarning)
     elif found.ended == "rounding":
         message = (
-            f"rounding hides the minimum: {above}, for its units or dependence on other columns "
-            f"most by {' and '.join(found.steepest)}. Scale the features (--normalize standard)."
+            f"rounding hides the minimum: {above}, mostly because of the units of "
+            f"{' and '.join(found.steepest)}, or because they nearly depend on other columns. "
+            "Scale the features (--normalize standard)."
         )
-        warnings.warn(message, AccuracyWarning, stacklevel=3)
+        warn_user(message, AccuracyWarning)
 
 
 class _Scaled:

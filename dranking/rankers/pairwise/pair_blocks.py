@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
@@ -14,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.mixing import Segment, Source
+from dranking.errors import warn_user
 from dranking.kernels.machine.compile import frozen
 from dranking.kernels.pairwise.differences import as_rows
 from dranking.kernels.pairwise.sgd import Batch, largest_norms, pair_losses
@@ -203,12 +203,11 @@ def warn_of_scales(block: QueryBlock, feature_names: Sequence[str]) -> None:
         return
     most, least = there[np.argmax(ranges[there])], there[np.argmin(ranges[there])]
     if ranges[most] > MOST_SCALES * ranges[least]:
-        warnings.warn(
+        warn_user(
             f"{feature_names[most]} ranges over {ranges[most]:.2g} and {feature_names[least]} over "
             f"{ranges[least]:.2g}: stochastic steps follow the largest columns and hardly move the "
             "weights of the smallest. Scale the features (--normalize standard).",
             ConvergenceWarning,
-            stacklevel=5,
         )
 
 

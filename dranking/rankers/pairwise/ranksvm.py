@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.dataset import Dataset
 from dranking.data.scaling import Normalize
-from dranking.engine.executor import get_executor
+from dranking.engine.executor import Executor
 from dranking.errors import UsageError
 from dranking.losses.pairwise import SQUARED_HINGE, Logistic, PairLoss
 from dranking.rankers.linear.estimator import (
     LinearRanker,
     check_positive,
-    check_training_data,
     check_whole,
 )
 from dranking.rankers.pairwise.hinge import minimise_hinge
@@ -37,7 +38,7 @@ class PairwiseRanker(LinearRanker):
     objective_ : float
         The objective at the weights found.
     gap_ : float
-        A duality gap: the objective is at most so far above its minimum, but for the rounding of
+        A duality gap: the objective is at most this much above its minimum, but for the rounding of
         the gradient. In columns with huge values the rounding of the gradient alone may keep the
         gap large; scale such columns. ``|gradient|^2 / (2 lambda)`` for a smooth loss.
     relative_rounding_ : float
@@ -59,42 +60,19 @@ class PairwiseRanker(LinearRanker):
     tol: float
     max_iter: int
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        qid: Any = None,
-        query_weights: Any = None,
-        executor: Any = None,
-    ) -> PairwiseRanker:
-        """Fit the weights; arguments and errors as in `GreedyRankRLS.fit`.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If `gap_` is above its target after `max_iter` steps.
-        AccuracyWarning
-            If rounding keeps `relative_rounding_` above 1e-6; the warning names columns.
-        """
+    def _check_parameters(self) -> None:
         check_positive("regularization", self.regularization)
         check_positive("tol", self.tol)
         check_whole("max_iter", self.max_iter)
-        self._check_loss()
-        run = get_executor(executor)
-        dataset = self._training_data(X, y, qid, query_weights, run)
-        check_training_data(dataset)
-        objective = PairwiseObjective(dataset, self.regularization, run)
+
+    def _fit(self, dataset: Dataset, executor: Executor) -> Array:
+        objective = PairwiseObjective(dataset, self.regularization, executor)
         found = self._minimum(objective, np.zeros(dataset.n_features))
         warn_of_gap(found, self.max_iter)
         self.n_pairs_, self.n_iter_ = objective.n_pairs, found.n_iter
         self.objective_, self.gap_ = found.value, found.gap
         self.relative_rounding_ = found.share
-        self._set_weights(dataset, found.weights)
-        return self
-
-    def _check_loss(self) -> None:
-        """Raise UsageError if there is no such loss."""
+        return found.weights
 
     def _loss(self) -> PairLoss:
         """The smooth loss to minimise."""
@@ -113,6 +91,7 @@ class PairwiseRanker(LinearRanker):
         }
 
 
+@dataclass(eq=False, repr=False)
 class RankSVM(PairwiseRanker):
     """Linear ranking support vector machine over all pairs, O(l log l) for a query of l documents.
 
@@ -147,22 +126,15 @@ class RankSVM(PairwiseRanker):
     array([0.5])
     """
 
-    def __init__(
-        self,
-        regularization: float = 1e-3,
-        loss: Literal["squared-hinge", "hinge"] = "squared-hinge",
-        tol: float = 1e-9,
-        max_iter: int = 200,
-        *,
-        normalize: Normalize = "none",
-    ) -> None:
-        self.regularization = regularization
-        self.loss = loss
-        self.tol = tol
-        self.max_iter = max_iter
-        self.normalize = normalize
+    regularization: float = 1e-3
+    loss: Literal["squared-hinge", "hinge"] = "squared-hinge"
+    tol: float = 1e-9
+    max_iter: int = 200
+    _: KW_ONLY
+    normalize: Normalize = "none"
 
-    def _check_loss(self) -> None:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.loss not in ("squared-hinge", "hinge"):
             raise UsageError(f"loss is {self.loss!r}; choose squared-hinge or hinge.")
 
@@ -175,6 +147,7 @@ class RankSVM(PairwiseRanker):
         return super()._minimum(objective, start)
 
 
+@dataclass(eq=False, repr=False)
 class RankLogistic(PairwiseRanker):
     """Linear ranker with the logistic loss over all pairs, O(pairs) for a query.
 
@@ -196,18 +169,11 @@ class RankLogistic(PairwiseRanker):
     True
     """
 
-    def __init__(
-        self,
-        regularization: float = 1e-3,
-        tol: float = 1e-9,
-        max_iter: int = 200,
-        *,
-        normalize: Normalize = "none",
-    ) -> None:
-        self.regularization = regularization
-        self.tol = tol
-        self.max_iter = max_iter
-        self.normalize = normalize
+    regularization: float = 1e-3
+    tol: float = 1e-9
+    max_iter: int = 200
+    _: KW_ONLY
+    normalize: Normalize = "none"
 
     def _loss(self) -> PairLoss:
         return Logistic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from dranking.engine.executor import Executor, get_executor
 from dranking.engine.mixing import Segment
 from dranking.files.places import AnyPlace
 from dranking.kernels.pairwise.sgd import Iterate, Steps, pair_steps
+from dranking.rankers.linear.fit_arguments import refusing_others
 from dranking.rankers.pairwise.epochs import AveragedResult, ShardEpoch
 from dranking.rankers.pairwise.options import SGD, Pairs
 from dranking.rankers.pairwise.pair_blocks import PairProblem, labelled_block
@@ -23,6 +25,7 @@ from dranking.rankers.pairwise.stochastic_ranker import Loss, StochasticRanker
 Array = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class SPD(StochasticRanker):
     """Linear ranker trained on one drawn pair of documents a step.
 
@@ -75,31 +78,19 @@ class SPD(StochasticRanker):
     np.int64(2)
     """
 
-    def __init__(  # noqa: PLR0913 - scikit-learn's way: every parameter by its name
-        self,
-        regularization: float = 1e-4,
-        loss: Loss = "hinge",
-        *,
-        projection: bool = False,
-        pairs: Pairs | Mapping[str, Any] | None = None,
-        sgd: SGD | Mapping[str, Any] | None = None,
-        warm_start: bool = False,
-        random_state: int = 0,
-        normalize: Normalize = "none",
-        memory_limit: int | str | None = None,
-        checkpoint: AnyPlace | None = None,
-    ) -> None:
-        self.regularization = regularization
-        self.loss = loss
-        self.projection = projection
-        self.pairs = pairs
-        self.sgd = sgd
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.normalize = normalize
-        self.memory_limit = memory_limit
-        self.checkpoint = checkpoint
+    regularization: float = 1e-4
+    loss: Loss = "hinge"
+    _: KW_ONLY
+    projection: bool = False
+    pairs: Pairs | Mapping[str, Any] | None = None
+    sgd: SGD | Mapping[str, Any] | None = None
+    warm_start: bool = False
+    random_state: int = 0
+    normalize: Normalize = "none"
+    memory_limit: int | str | None = None
+    checkpoint: AnyPlace | None = None
 
+    @refusing_others
     def fit(
         self,
         X: Any,
@@ -129,7 +120,7 @@ class SPD(StochasticRanker):
         """
         executor = get_executor(executor)
         dataset = self._training_data(X, y, qid, query_weights, executor)
-        return self._fit(self._problem(dataset, executor), executor, validation)
+        return self._fit_all_epochs(self._problem(dataset, executor), executor, validation)
 
     def partial_fit(
         self,
@@ -147,7 +138,7 @@ class SPD(StochasticRanker):
         """
         executor = get_executor(executor)
         dataset = self._more_data(X, y, qid, query_weights, executor)
-        return self._fit_on(self._problem(dataset, executor), executor, validation)
+        return self._fit_one_epoch(self._problem(dataset, executor), executor, validation)
 
     def _problem(self, dataset: Dataset, executor: Executor) -> PairProblem:
         self._check(dataset)

@@ -145,14 +145,14 @@ class StochasticRanker(LinearRanker):
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
         return dataset.transformed(missing_transforms(self._transforms, dataset.transforms))
 
-    def _fit(self, problem: PairProblem, executor: Executor, validation: Any) -> Self:
+    def _fit_all_epochs(self, problem: PairProblem, executor: Executor, validation: Any) -> Self:
         """Train for all epochs: a new model, or with `warm_start` the present model."""
         start = self._previous(problem) if self.warm_start else None
         return self._train(
             problem, executor, self._steps.n_epochs, start, validation, checkpoint=self.checkpoint
         )
 
-    def _fit_on(self, problem: PairProblem, executor: Executor, validation: Any) -> Self:
+    def _fit_one_epoch(self, problem: PairProblem, executor: Executor, validation: Any) -> Self:
         """Train the present model, or a new model, for one epoch."""
         return self._train(problem, executor, 1, self._previous(problem), validation)
 

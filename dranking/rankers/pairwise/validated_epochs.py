@@ -49,7 +49,7 @@ def epoch_validation(
 
 
 def validation_facts(judged: Validation | None) -> dict[str, Any] | None:
-    """What a resumed training must share of its validation."""
+    """Facts of the validation that a resumed training must have in common with the stored one."""
     if judged is None:
         return None
     return {

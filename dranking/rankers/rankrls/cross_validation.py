@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.dataset import Dataset
 from dranking.data.scaling import Normalize
-from dranking.engine.executor import get_executor
+from dranking.engine.executor import Executor
 from dranking.errors import UsageError
-from dranking.rankers.linear.estimator import LinearRanker, check_positive, check_training_data
+from dranking.rankers.linear.estimator import LinearRanker, check_positive
 from dranking.rankers.rankrls.leave_query_out import leave_query_out
 
 DEFAULT_GRID = tuple(2.0**e for e in range(-15, 16))
 
 
+@dataclass(eq=False, repr=False)
 class RankRLSCV(LinearRanker):
     """RankRLS that chooses lambda by its exact leave-query-out error, without refitting.
 
@@ -61,45 +64,29 @@ class RankRLSCV(LinearRanker):
     0.01
     """
 
-    regularization_: float
-    lqo_error_: NDArray[np.float64]
-    relative_rounding_: float
-    objective_: float
+    regularization_: float = field(init=False)
+    lqo_error_: NDArray[np.float64] = field(init=False)
+    relative_rounding_: float = field(init=False)
+    objective_: float = field(init=False)
 
-    def __init__(
-        self,
-        regularizations: Sequence[float] = DEFAULT_GRID,
-        *,
-        normalize: Normalize = "none",
-    ) -> None:
-        self.regularizations = regularizations
-        self.normalize = normalize
+    regularizations: Sequence[float] = DEFAULT_GRID
+    _: KW_ONLY
+    normalize: Normalize = "none"
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        qid: Any = None,
-        query_weights: Any = None,
-        executor: Any = None,
-    ) -> RankRLSCV:
-        """Choose lambda and fit the weights; arguments and errors as in `GreedyRankRLS.fit`."""
-        lambdas = [float(value) for value in self.regularizations]
-        if not lambdas:
+    def _check_parameters(self) -> None:
+        if not len(self.regularizations):
             raise UsageError("regularizations is empty; give at least one lambda above 0.")
-        for value in lambdas:
+        for value in self.regularizations:
             check_positive("regularizations", value)
-        run = get_executor(executor)
-        dataset = self._training_data(X, y, qid, query_weights, run)
-        check_training_data(dataset)
-        found = leave_query_out(dataset, lambdas, run)
+
+    def _fit(self, dataset: Dataset, executor: Executor) -> NDArray[np.float64]:
+        lambdas = [float(value) for value in self.regularizations]
+        found = leave_query_out(dataset, lambdas, executor)
         self.lqo_error_ = found.lqo_error
         self.relative_rounding_ = found.relative_rounding
         self.regularization_ = min(zip(self.lqo_error_.tolist(), lambdas, strict=True))[1]
         coef, self.objective_ = found.solve(self.regularization_)
-        self._set_weights(dataset, coef)
-        return self
+        return coef
 
     def ridge(self) -> tuple[list[int], float]:
         """All features, and lambda."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol
 
@@ -15,7 +15,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.scaling import Normalize
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.engine.blas_threads import with_one_blas_thread
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.executor import Executor
 from dranking.engine.progress import report
 from dranking.engine.tiles import Tiles
 from dranking.errors import (
@@ -24,6 +24,7 @@ from dranking.errors import (
     DrankingError,
     UsageError,
     listed,
+    warn_user,
 )
 from dranking.kernels.gram.per_query import block_gram, gram_product
 from dranking.kernels.lqo.factor_rounding import relative_rounding
@@ -47,6 +48,7 @@ CG_STEPS_PER_FEATURE = 10
 """Largest number of steps of conjugate gradients, divided by the number of features."""
 
 
+@dataclass(eq=False, repr=False)
 class RankRLS(LinearRanker):
     """Linear ranker that minimises the regularised pairwise squared loss over all features.
 
@@ -89,46 +91,25 @@ class RankRLS(LinearRanker):
     array([0.8333])
     """
 
-    objective_: float
-    relative_rounding_: float
+    objective_: float = field(init=False)
+    relative_rounding_: float = field(init=False)
 
-    def __init__(
-        self,
-        regularization: float = 1.0,
-        solver: Solver = "auto",
-        *,
-        normalize: Normalize = "none",
-    ) -> None:
-        self.regularization = regularization
-        self.solver = solver
-        self.normalize = normalize
+    regularization: float = 1.0
+    solver: Solver = "auto"
+    _: KW_ONLY
+    normalize: Normalize = "none"
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        qid: Any = None,
-        query_weights: Any = None,
-        executor: Any = None,
-    ) -> RankRLS:
-        """Fit the weights; arguments and errors as in `GreedyRankRLS.fit`.
-
-        Warns
-        -----
-        AccuracyWarning
-            If `relative_rounding_` is above 1e-6.
-        """
+    def _check_parameters(self) -> None:
         check_positive("regularization", self.regularization)
-        run = get_executor(executor)
-        dataset = self._training_data(X, y, qid, query_weights, run)
-        normal = normal_equations_of(dataset, self.solver, run)
+
+    def _fit(self, dataset: Dataset, executor: Executor) -> Array:
+        normal = normal_equations_of(dataset, self.solver, executor)
         coef = normal.solve(self.regularization)
         self.objective_ = normal.label_norm - float(normal.products @ coef)
         rounding, uncertain = normal.rounding(coef, self.regularization)
         has_factors = dataset.has_documents and not isinstance(normal, CgSolver)
         if rounding > STATED_ACCURACY and has_factors and takes_factors(dataset):
-            factor = factor_of(dataset, run).values
+            factor = factor_of(dataset, executor).values
             coef, self.objective_ = with_one_blas_thread(
                 ridge_from_factor, factor, self.regularization
             )
@@ -138,8 +119,7 @@ class RankRLS(LinearRanker):
         self.relative_rounding_ = float(rounding)
         if rounding > STATED_ACCURACY:
             _warn_of_rounding(rounding, [dataset.feature_names[i] for i in uncertain])
-        self._set_weights(dataset, coef)
-        return self
+        return coef
 
     def ridge(self) -> tuple[list[int], float]:
         """All features, and lambda."""
@@ -152,12 +132,11 @@ class RankRLS(LinearRanker):
 
 def _warn_of_rounding(rounding: float, names: list[str]) -> None:
     which = f": these features nearly depend on others: {listed(names)}" if names else ""
-    warnings.warn(
+    warn_user(
         f"rounding may have changed predictions by a share of {rounding:.0e}{which}. Raise "
         "regularization, scale the features (--normalize standard), or leave out features that "
         "depend on others.",
         AccuracyWarning,
-        stacklevel=3,
     )
 
 

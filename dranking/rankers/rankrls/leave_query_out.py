@@ -12,7 +12,6 @@ pass solves for each query and lambda the system without the query in the eigenv
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -28,7 +27,7 @@ from dranking.data.statistics.per_query import QueryStatistics
 from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.executor import Executor
 from dranking.engine.tiles import Tiles
-from dranking.errors import STATED_ACCURACY, AccuracyWarning, listed
+from dranking.errors import STATED_ACCURACY, AccuracyWarning, listed, warn_user
 from dranking.kernels.gram.per_query import centred_strips
 from dranking.kernels.lqo.all_features import lqo_residuals as residuals_in_eigenvectors
 from dranking.kernels.lqo.factor_rounding import (
@@ -141,11 +140,10 @@ def leave_query_out(
             f"{DOCUMENTS_PER_FEATURE} documents for each feature)."
         )
     if found.relative_rounding > STATED_ACCURACY:
-        warnings.warn(
+        warn_user(
             f"rounding may change the leave-query-out errors by a share of {rounding:.0e}: "
             f"{reason}. {remedy}",
             AccuracyWarning,
-            stacklevel=3,
         )
     return found
 

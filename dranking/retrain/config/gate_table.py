@@ -32,15 +32,16 @@ class GateConfig(BaseModel):
         with a probability that the verdict states. On fewer than 20 queries this rule and the rule
         about false promotions reject every challenger.
     false_discovery_rate
-        Instead of `false_promotions_per_year`: largest expected share of the promotions over all
-        nights that are no improvement, held by e-LOND (`dranking.retrain.gate.false_discoveries`)
-        on betting e-values of the differences of the queries, for measures in [0, 1]. A rate is not
-        a count: where few challengers are better, few promotions are allowed.
+        Takes the place of `false_promotions_per_year`: of all promotions over all nights, the
+        largest expected share that improves nothing. e-LOND
+        (`dranking.retrain.gate.false_discoveries`) holds the share, on betting e-values of the
+        differences of the queries, for measures in [0, 1]. A share is not a count: where few
+        challengers are better, few promotions are allowed.
     rotate
-        Number of parts that the judged queries are dealt into by their ids. Every night all rules
-        judge on the first part that no champion was chosen on
+        Number of parts that the judged queries are dealt into by their ids. Every night, all rules
+        judge on the first part on which no champion was chosen
         (`dranking.retrain.gate.fresh_queries`), so that the test holds whatever was promoted
-        before. None judges on all queries every night.
+        before. None: all rules judge on all queries every night.
     ladder_step
         Also report the best measure so far in steps of this size (`dranking.retrain.gate.ladder`).
         None for no such report.

@@ -37,7 +37,7 @@ QUERIES: Final = 1_000
 """Largest number of queries whose counts are kept."""
 
 SAMPLE_COUNTS: Final = 2**25
-"""Largest number of counts that are kept, unless these are of fewer than `LEAST_QUERIES`."""
+"""Largest number of counts that are kept; those of `LEAST_QUERIES` queries are kept anyway."""
 
 LEAST_QUERIES: Final = 64
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import estimator_checks
 
 import dranking as dr
@@ -116,6 +116,13 @@ def test_parameters_are_stored_as_they_are_and_cloned(ranker):
     assert ranker.get_params()["regularization"] == 0.5
     assert clone(changed).get_params() == changed.get_params()
     assert not hasattr(clone(ranker), "coef_")
+
+
+def test_a_warning_names_the_line_that_called_fit(problem):
+    ranker = dr.RankSVM(1e-9, max_iter=1)
+    with pytest.warns(ConvergenceWarning) as found:
+        fitted(ranker, problem)
+    assert {warning.filename for warning in found} == {__file__}
 
 
 @pytest.mark.parametrize("ranker", rankers(), ids=repr)

@@ -87,7 +87,7 @@ def train_epochs(
     Raises
     ------
     UsageError
-        If the training shall end early without data that says when.
+        If `monitoring` has a patience, but no validation data.
     """
     import dranking as dr
 

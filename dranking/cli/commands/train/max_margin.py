@@ -52,7 +52,7 @@ def max_margin(
     if monitoring.learning_curve is not None and solver.solver != "sgd":
         raise UsageError("--learning-curve draws epochs, and only --solver sgd has epochs.")
     options = given(margins) | given(solver) | given(steps) | given(estimator, loss=loss)
-    # The loss of a list counts as the metric does that the list is measured by.
+    # The loss of a list has the gains and discounts of the metric that validates the model.
     options["convention"] = monitoring.convention
     ranker = dr.MaxMarginRanker(**with_solver(options))
     train_epochs("max-margin", ranker, job, monitoring)
