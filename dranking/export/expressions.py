@@ -10,6 +10,10 @@ from dranking.errors import UsageError
 from dranking.export.terms import Term
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NEAR_ZERO = 1e-3
+"""Below this size, four terms of the series of a logarithm are off by at most 2e-13 of it, and from
+this size on, the rounding of 1 + abs(x) moves the logarithm by about as little."""
+
 _RANK_FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\([^(){}\n]*\)(\.[A-Za-z0-9_]+)*")
 
 
@@ -36,7 +40,7 @@ def vespa(terms: Sequence[Term], name: str) -> str:
         terms,
         lambda name: name if "(" in name else f"attribute({name})",
         " " * 12,
-        log=lambda x: f"(log(1 + max({x}, 0)) - log(1 + max(0 - {x}, 0)))",
+        log=_vespa_log,
     )
     return (
         f"rank-profile {name} inherits default {{\n"
@@ -51,10 +55,32 @@ def sql(terms: Sequence[Term], name: str) -> str:
     dialect. A NULL feature makes the score NULL.
     """
     comment = " ".join(name.split())
-    score = _sum(
-        terms, _quoted, "", literal=_sql_literal, log=lambda x: f"(SIGN({x}) * LN(1e0 + ABS({x})))"
-    )
+    score = _sum(terms, _quoted, "", literal=_sql_literal, log=_sql_log)
     return f"-- score of the ranking model {comment}\n{score}\n"
+
+
+def _vespa_log(x: str) -> str:
+    """Write sign(x) log(1 + abs(x)) for Vespa, which has no log1p."""
+    near = _near_zero(x, f"fabs({x})", repr)
+    far = f"log(1 + max({x}, 0)) - log(1 + max(0 - {x}, 0))"
+    return f"if (fabs({x}) < {NEAR_ZERO!r}, {near}, {far})"
+
+
+def _sql_log(x: str) -> str:
+    """Write sign(x) log(1 + abs(x)) for SQL, which has no log1p. NULL stays NULL."""
+    near = _near_zero(x, f"ABS({x})", _sql_literal)
+    far = f"SIGN({x}) * LN(1e0 + ABS({x}))"
+    return f"CASE WHEN ABS({x}) < {_sql_literal(NEAR_ZERO)} THEN {near} ELSE {far} END"
+
+
+def _near_zero(x: str, size: str, literal: Callable[[float], str]) -> str:
+    """Write four terms of the series of sign(x) log(1 + abs(x)) around 0.
+
+    1 + abs(x) would round the digits of a small x away.
+    """
+    half, third, quarter = (literal(1.0 / k) for k in (2, 3, 4))
+    inner = f"{half} - {size} * ({third} - {size} * {quarter})"
+    return f"{x} * ({literal(1.0)} - {size} * ({inner}))"
 
 
 def python(terms: Sequence[Term], name: str) -> str:
@@ -67,6 +93,7 @@ def python(terms: Sequence[Term], name: str) -> str:
     lines = [
         f'"""Score of the ranking model {_in_docstring(name)}; higher ranks first."""',
         "",
+        *(["from array import array"] if quantiles else []),
         *(["from bisect import bisect_left, bisect_right"] if quantiles else []),
         *(["from math import copysign, log1p"] if logs else []),
         *([""] if quantiles or logs else []),
@@ -105,6 +132,7 @@ def _quantile_lines(terms: Sequence[Term]) -> list[str]:
         "",
         "def quantile(x, knots):",
         '    """Share of documents below x, plus half the share of documents at x."""',
+        '    x = array("f", [x])[0]  # knots are float32 numbers, as the features of the model',
         "    values, levels = knots",
         "    first, after = bisect_left(values, x), bisect_right(values, x)",
         "    if first < after:",

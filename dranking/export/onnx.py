@@ -1,4 +1,4 @@
-"""ONNX: a graph of four operators, and of ten for logarithms, for onnxruntime and other readers."""
+"""ONNX: a graph of four operators, and of fourteen for logarithms, for onnxruntime and others."""
 
 from __future__ import annotations
 
@@ -38,14 +38,20 @@ def onnx(terms: Sequence[Term], name: str) -> bytes:
     nodes = []
     value = "features"
     if logged.any():
-        constants |= {"one": np.array(1, dtype=np.float32), "logged": logged}
+        one, zero = np.array(1, dtype=np.float32), np.array(0, dtype=np.float32)
+        constants |= {"one": one, "zero": zero, "logged": logged}
         value = "forms"
         nodes = [
             helper.make_node("Abs", ["features"], ["size"]),
             helper.make_node("Add", ["size", "one"], ["above_one"]),
+            # ONNX has no log1p, and 1 + |x| rounds digits of a small x away. For the rounded sum u,
+            # log(u) / (u - 1) is exact to rounding, and nearly equal to log1p(|x|) / |x|.
             helper.make_node("Log", ["above_one"], ["log"]),
-            helper.make_node("Sign", ["features"], ["sign"]),
-            helper.make_node("Mul", ["log", "sign"], ["signed_log"]),
+            helper.make_node("Sub", ["above_one", "one"], ["rounded"]),
+            helper.make_node("Div", ["log", "rounded"], ["slope"]),
+            helper.make_node("Greater", ["rounded", "zero"], ["seen"]),
+            helper.make_node("Where", ["seen", "slope", "one"], ["factor"]),
+            helper.make_node("Mul", ["features", "factor"], ["signed_log"]),
             helper.make_node("Where", ["logged", "signed_log", "features"], [value]),
         ]
     nodes += [

@@ -216,6 +216,30 @@ def test_quantiles_in_python_score_as_the_model():
             export_model(model, form)
 
 
+def test_quantiles_in_python_know_the_knots_in_float64():
+    """0.1 in float64 is no float32 number, but the same value of the feature."""
+    X = np.repeat([0.1, 0.2, 0.3, 0.7], [2, 5, 1, 2])[:, None]
+    fitted = scaled(dr.from_arrays(X, None, np.zeros(10, int)), "quantile").transforms
+    model = dr.LinearModel(feature_names=("f1",), weights=(1.0,), transforms=fitted)
+    rows = [{"f1": value} for value in (0.1, 0.2, 0.3, 0.7, 1e300, -1e300)]
+    expected = [0.1, 0.45, 0.75, 0.9, 1.0, 0.0]
+    np.testing.assert_allclose(python_scores(export_model(model, "python"), rows), expected)
+
+
+@pytest.mark.parametrize("form", ["vespa", "sql", "python", "onnx"])
+def test_logarithms_of_small_values_keep_their_digits(form):
+    model = dr.LinearModel(feature_names=("a",), weights=(1.0,), transforms=(Log(),))
+    sizes = (10.0 ** np.linspace(-37, 37, 300)).astype(np.float32).tolist()
+    rows = [{"a": sign * size} for size in sizes for sign in (1.0, -1.0)]
+    if form == "onnx":
+        pytest.importorskip("onnx")
+        found, digits = onnx_scores(export_model(model, form), rows), 1e-6
+    else:
+        found, digits = READERS[form](export_model(model, form), rows), 1e-12
+    expected = [math.copysign(math.log1p(abs(row["a"])), row["a"]) for row in rows]
+    np.testing.assert_allclose(found, expected, rtol=digits)
+
+
 def test_logs_are_refused_where_they_cannot_be_computed():
     for form in ("solr", "elasticsearch", "opensearch"):
         model = SIMPLE.model_copy(update={"transforms": (Log(),)})

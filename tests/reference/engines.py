@@ -53,11 +53,14 @@ def vespa_scores(text, rows):
     """The first phase of a rank profile: sums of constants times rank features or their logs."""
     expression = " ".join(text.split("expression {")[1].split("}")[0].split())
     expression = re.sub(r"(attribute|bm25)\((\w+)\)", r"\1('\2')", expression)
+    expression = expression.replace("if (", "either(")
     scores = []
     for row in rows:
         engine = {
             "attribute": lambda name, row=row: row[name],
             "log": np.log,
+            "fabs": abs,
+            "either": lambda condition, first, second: first if condition else second,
             "max": max,
             "bm25": lambda name, row=row: row[f"bm25({name})"],
         }
