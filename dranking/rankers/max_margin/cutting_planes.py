@@ -132,7 +132,7 @@ def minimise(
     regularization
         lambda > 0.
     tol
-        The minimisation ends when the gap is at most `tol` times the objective of zero weights.
+        The minimisation ends when the gap is at most `tol` times the objective.
     max_iter
         Largest number of rounds, each with one or two evaluations of the risk.
     checkpoint
@@ -172,7 +172,7 @@ def minimise(
             point = at.best + SHARE_OF_WAY * (point - at.best)
             there = visit(point)
         if there < at.objective:
-            at = at._replace(best=point, objective=there)
+            at = at._replace(best=point, objective=there, target_gap=tol * there)
         checkpoint.save(partial(stored_round, at, planes))
     gap = max(float(at.objective - at.lower), 0.0)
     return Minimum(at.best, at.objective, gap, at.n_iter, at.target_gap, planes.arrays["steepest"])

@@ -93,8 +93,8 @@ class MaxMarginRanker(LinearRanker):
     convention
         Convention of relevance, gains and discounts of lists, as in `dranking.evaluate`.
     tol
-        "cutting-planes" ends at a duality gap of `tol` times the objective of zero weights;
-        "newton" ends as in `RankSVM` with hinges at a tolerance of `tol` times 1e-6, so at 1e-6.
+        "cutting-planes" ends at a duality gap of `tol` times the objective; "newton" ends as in
+        `RankSVM` with hinges at a tolerance of `tol` times 1e-6, so at 1e-6.
     max_iter
         Largest number of rounds of "cutting-planes", or of steps of "newton".
     random_state
@@ -117,7 +117,7 @@ class MaxMarginRanker(LinearRanker):
     relative_rounding_ : float
         `gap_` as a share of `objective_`: how far rounding, and an end at `tol`, left the objective
         above its minimum. "newton" warns where this is above 1e-6, as `RankSVM` does;
-        "cutting-planes" where the gap is above `tol`, which is what was asked for. NaN for `SGD`,
+        "cutting-planes" where this is above `tol`, which is what was asked for. NaN for `SGD`,
         whose steps claim no minimum.
     n_iter_ : int
         Rounds of "cutting-planes", or steps of "newton" or `SGD`.
