@@ -137,7 +137,10 @@ class _Shares:
         return planes - self.regularization / 2 * mpmath.fdot(w, w)
 
     def _enter(self, w):
-        """Give the plane that is violated most a share of 0."""
+        """Give the plane that is violated most a share of 0.
+
+        None may be violated while shares are not yet settled, since the ridge shortens their moves.
+        """
         most, which = mpmath.mpf(0), None
         for t, ((_, planes), own) in enumerate(zip(self.hinges, self.shares, strict=True)):
             heights = _heights(planes, w)
@@ -145,8 +148,8 @@ class _Shares:
             excess = self.masses[t] * (heights[k] - max(heights[j] for j in own))
             if k not in own and excess > most:
                 most, which = excess, (t, k)
-        assert which is not None, "no plane is violated"
-        self.shares[which[0]][which[1]] = mpmath.mpf(0)
+        if which is not None:
+            self.shares[which[0]][which[1]] = mpmath.mpf(0)
 
     def _settle(self):
         """Move the shares toward the maximum of the dual; False if a plane falls out on the way."""

@@ -31,6 +31,13 @@ FORMAT: Final = "dranking-propensities"
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+LARGEST_SLOPE: Final = 1e100
+"""Largest slope and intercept of a position, and one over the smallest slope. Far beyond what clicks
+can say, and within these limits labels and their variances stay finite."""
+
+Slope = Annotated[float, Field(ge=1.0 / LARGEST_SLOPE, le=LARGEST_SLOPE)]
+Intercept = Annotated[float, Field(ge=-LARGEST_SLOPE, le=LARGEST_SLOPE)]
 Interval = tuple[FiniteFloat, FiniteFloat]
 
 
@@ -42,7 +49,8 @@ class Curve(BaseModel):
     context
         Name of the context; None for the curve of all other contexts.
     a
-        Slopes of the positions 1, 2, ...: the propensities of examination if b is 0; a_1 = 1.
+        Slopes of the positions 1, 2, ..., from 1e-100 to 1e100: the propensities of examination if b
+        is 0; a_1 = 1.
     b
         Intercepts of the positions: clicks on irrelevant documents, by trust; b_1 = 0.
     a_intervals, b_intervals
@@ -56,8 +64,8 @@ class Curve(BaseModel):
 
     model_config = _STRICT
     context: str | None = None
-    a: tuple[Positive, ...] = Field(min_length=1)
-    b: tuple[FiniteFloat, ...]
+    a: tuple[Slope, ...] = Field(min_length=1)
+    b: tuple[Intercept, ...]
     a_intervals: tuple[Interval, ...] | None = None
     b_intervals: tuple[Interval, ...] | None = None
     a_replicates: tuple[tuple[Positive, ...], ...] | None = None
@@ -202,10 +210,14 @@ def power_propensities(eta: float, depth: int) -> Propensities:
     Raises
     ------
     UsageError
-        If eta is negative or not finite, or depth below 1.
+        If eta is negative or not finite, depth is below 1, or a propensity below 1e-100.
     """
     if not np.isfinite(eta) or eta < 0 or depth < 1:
         raise UsageError(f"eta {eta} and depth {depth}: eta must be at least 0, depth at least 1.")
+    if (least := float(depth**-eta)) * LARGEST_SLOPE < 1.0:
+        raise UsageError(
+            f"eta {eta} and depth {depth}: position {depth} has propensity {least:.2g}, below 1e-100."
+        )
     a = tuple(float(k**-eta) for k in range(1, depth + 1))
     return Propensities(origin="power", curves=(Curve(a=a, b=(0.0,) * depth),))
 
@@ -230,7 +242,8 @@ def given_propensities(
     Raises
     ------
     UsageError
-        If a slope is not positive, a number is not finite, or lengths differ.
+        If a slope is not positive, a number is not finite or beyond the limits of `Curve`, or
+        lengths differ.
     """
     slopes = _by_context(a)
     intercepts = {} if b is None else _by_context(b)
@@ -240,7 +253,12 @@ def given_propensities(
     try:
         curves = tuple(_normalised(name, slopes[name], intercepts.get(name)) for name in names)
         return Propensities(origin="given", curves=curves)
-    except (ValidationError, ValueError, ZeroDivisionError) as error:
+    except ValidationError as error:
+        raise UsageError(
+            f"these are no propensities: {problems_in(error, 'the table')} (after division by the "
+            "slope of position 1)."
+        ) from error
+    except ValueError as error:
         raise UsageError(f"these are no propensities: {error}.") from error
 
 
@@ -257,6 +275,7 @@ def _normalised(
     b = np.zeros(len(a)) if intercepts is None else np.asarray(intercepts, np.float64)
     if len(a) != len(b) or not len(a) or not (a > 0).all() or not np.isfinite([a, b]).all():
         raise ValueError("slopes must be positive, all numbers finite, and b as long as a")
-    a = a / a[0]
-    b = b - a * b[0]
+    with np.errstate(over="ignore", under="ignore"):  # which `Curve` refuses
+        a = a / a[0]
+        b = b - a * b[0]
     return Curve(context=name, a=tuple(a.tolist()), b=tuple(b.tolist()))

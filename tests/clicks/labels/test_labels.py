@@ -169,3 +169,27 @@ def test_clipped_labels_are_biased_as_said():
     assert labels_of(counts, given, LabelRules("ips")).values == pytest.approx([0.5])
     assert labels_of(counts, given, LabelRules("ips", clip=0.8)).values == pytest.approx([0.25])
     assert replace(LabelRules("ips"), clip=0.8).clip == 0.8
+
+
+@pytest.mark.parametrize("rules", [LabelRules("ips"), LabelRules("ips", 0.0, "inverse-variance")])
+@pytest.mark.parametrize("extreme", [1e-100, 1e100])
+def test_labels_of_the_least_and_largest_propensity_are_finite(rules, extreme):
+    rows, _ = simulated_rows(1, [1.0, 0.5], n_queries=5, sessions=20)
+    given = given_propensities([1.0, extreme], [0.0, 1e100])
+    given = given.model_copy(update={"prior": PRIOR})
+    found = labels_of(counts_of(rows, arms=("a", "b", "c")), given, rules)
+    assert np.isfinite(found.values).all()
+    assert np.isfinite(found.variances).all()
+    assert found.query_weights is None or np.isfinite(found.query_weights).all()
+
+
+@pytest.mark.parametrize("slopes", [[1.0, 1e-200], [1e-200, 1.0], [1.0, 1e101], [1e300, 1e-300]])
+def test_propensities_whose_variances_no_float_holds_are_refused(slopes):
+    with pytest.raises(UsageError, match=r"these are no propensities: a.1: Input should be"):
+        given_propensities(slopes)
+    with pytest.raises(UsageError, match=r"these are no propensities: b.1: Input should be"):
+        given_propensities([1.0, 1.0], [0.0, 1e101])
+    for eta in (100.5, 400.0):
+        with pytest.raises(UsageError, match=r"position 10 has propensity .*, below 1e-100"):
+            power_propensities(eta, 10)
+    assert power_propensities(100.0, 10).curves[0].a[-1] == pytest.approx(1e-100)
