@@ -33,8 +33,8 @@ _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 LARGEST_SLOPE: Final = 1e100
-"""Largest slope and intercept of a position, and one over the smallest slope. Far beyond what clicks
-can say, and within these limits labels and their variances stay finite."""
+"""Largest slope and intercept of a position, and one over the smallest slope. They lie far beyond
+what clicks can say, and within them labels and their variances stay finite."""
 
 Slope = Annotated[float, Field(ge=1.0 / LARGEST_SLOPE, le=LARGEST_SLOPE)]
 Intercept = Annotated[float, Field(ge=-LARGEST_SLOPE, le=LARGEST_SLOPE)]
@@ -49,8 +49,8 @@ class Curve(BaseModel):
     context
         Name of the context; None for the curve of all other contexts.
     a
-        Slopes of the positions 1, 2, ..., from 1e-100 to 1e100: the propensities of examination if b
-        is 0; a_1 = 1.
+        Slopes of the positions 1, 2, ..., from 1e-100 to 1e100: the propensities of examination
+        if b is 0; a_1 = 1.
     b
         Intercepts of the positions: clicks on irrelevant documents, by trust; b_1 = 0.
     a_intervals, b_intervals
@@ -216,7 +216,8 @@ def power_propensities(eta: float, depth: int) -> Propensities:
         raise UsageError(f"eta {eta} and depth {depth}: eta must be at least 0, depth at least 1.")
     if (least := float(depth**-eta)) * LARGEST_SLOPE < 1.0:
         raise UsageError(
-            f"eta {eta} and depth {depth}: position {depth} has propensity {least:.2g}, below 1e-100."
+            f"eta {eta} and depth {depth}: position {depth} has propensity {least:.2g}, below "
+            f"{1.0 / LARGEST_SLOPE:g}."
         )
     a = tuple(float(k**-eta) for k in range(1, depth + 1))
     return Propensities(origin="power", curves=(Curve(a=a, b=(0.0,) * depth),))

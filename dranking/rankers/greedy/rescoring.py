@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.engine.tiles import Tiles
 from dranking.errors import DataError
+from dranking.kernels.lqo.rounding import with_ties
 from dranking.metrics.conventions import Convention, get_convention
 from dranking.metrics.evaluate import evaluate_queries
 from dranking.metrics.measures.by_name import get_measure, higher_is_better
@@ -25,9 +26,9 @@ from dranking.rankers.linear.estimator import check_count
 
 Array = NDArray[np.float64]
 
-DECIMALS = 12
-"""Decimals of a mean measure that count. Measures are at most about 1, and a mean over queries adds
-some 1e-15 of rounding, by which candidates with equal values would differ."""
+EQUAL_MEANS = 1e-12
+"""Means of a measure at most this far apart are equal. Measures are at most about 1, and a mean
+over queries adds some 1e-15 of rounding, by which candidates with equal values would differ."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,13 @@ def rescored(
             f"{rescoring.convention.name}: no query has documents of the relevance that the "
             "measure needs."
         )
-    means = np.round(values / weights, DECIMALS)
-    order = np.argsort(-means if higher_is_better(rescoring.measure) else means, kind="stable")
+    means = values / weights
+    order = best_first(-means if higher_is_better(rescoring.measure) else means)
     return [*(best[j] for j in order.tolist()), *others]
+
+
+def best_first(means: Array) -> NDArray[np.intp]:
+    """Places of (n,) means, the smallest first; means that only rounding tells apart keep order."""
+    n = len(means)
+    tied = with_ties(means, np.zeros(n, dtype=np.intp), np.full(n, EQUAL_MEANS))
+    return np.argsort(tied, kind="stable")

@@ -98,8 +98,13 @@ def minimise(
     Raises
     ------
     UsageError
-        If lambda is far too small or far too large for the features.
+        If lambda is far too small or far too large for the features, or the penalty of the first
+        weights is no finite number.
     """
+    with np.errstate(over="ignore"):
+        square = float(start @ start)
+    if not math.isfinite(square):
+        raise UsageError(f"the first weights have the squared norm {square}; begin at 0.")
     seen = _Scaled(objective, loss)
     value, slopes, tangents = seen.at(np.zeros_like(start))
     if not slopes.any():

@@ -6,7 +6,7 @@ from scipy import sparse
 
 import dranking as dr
 from dranking.data.tables.in_memory import from_arrays
-from dranking.rankers.greedy.rescoring import Rescoring
+from dranking.rankers.greedy.rescoring import Rescoring, best_first
 from tests.rankers.greedy.selections import LAYOUTS, assert_same_bits, select
 from tests.rankers.problems import random_problem
 from tests.reference.greedy import naive_scores
@@ -69,6 +69,17 @@ def test_a_measure_of_errors_is_better_where_it_is_smaller():
     assert by_error == [int(np.argmin(values))]
     values = [held_out_measure(data, [i], 1.0, "map", "standard") for i in range(6)]
     assert by_auc == [int(np.argmax(values))]
+
+
+def test_means_that_only_rounding_tells_apart_keep_their_order():
+    """A 13th decimal of 5, as of 3 / 2^13, is the border of rounding to 12 decimals."""
+    border = 3.0 / 2**13
+    for others in ([0.7], []):
+        means = np.array([*others, border * (1 + 4e-16), border, border * (1 - 4e-16), 0.1])
+        order = best_first(means).tolist()
+        n = len(others)
+        assert order == [n, n + 1, n + 2, n + 3, *range(n)]
+    assert best_first(np.array([0.5, 0.5 - 1e-9])).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(

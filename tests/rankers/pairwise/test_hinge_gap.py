@@ -5,7 +5,10 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import dranking as dr
+from dranking.engine.executor import get_executor
 from dranking.rankers.max_margin.estimator import MaxMarginRanker
+from dranking.rankers.pairwise.hinge import minimise_hinge
+from dranking.rankers.pairwise.objective import PairwiseObjective
 from tests.rankers.problems import random_problem
 from tests.reference.pair_losses import hinge_by_pairs
 
@@ -80,3 +83,10 @@ def test_a_tolerance_that_is_reached_gives_no_warning():
     problem = random_problem(0, n_features=6)
     rough = dr.RankSVM(0.1, loss="hinge", tol=1e-2).fit(problem.dataset())
     assert 1e-6 < rough.relative_rounding_ <= 1e-2
+
+
+@pytest.mark.parametrize("first", [np.nan, np.inf, 1e200])
+def test_first_weights_without_a_finite_objective_are_refused(first):
+    objective = PairwiseObjective(random_problem(0).dataset(), 0.1, get_executor(None))
+    with pytest.raises(dr.UsageError, match=r"first weights have the squared norm (nan|inf)"):
+        minimise_hinge(objective, 1.0, np.full(len(objective.feature_names), first), 1e-6, 5)
