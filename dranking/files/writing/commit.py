@@ -40,10 +40,11 @@ from dranking.files.writing.local_output import (
     explained,
     install,
     sibling,
-    synchronise,
+    synchronise_all,
     synchronise_tree,
     temporary_path,
     walk_written,
+    written_in,
 )
 from dranking.files.writing.locks import alone_in, locked_file
 from dranking.files.writing.output_checks import (
@@ -286,13 +287,15 @@ class DirectoryCommit:
 
     def _synchronise_parts(self, place: Path) -> None:
         """Wait until the parts of this writer are on storage."""
+        paths: list[Path] = []
         for folder, folders, files in walk_written(place):
             own = [name for name in (*folders, *files) if name.startswith(self.token)]
             for name in own:
-                synchronise_tree(folder / name) if name in folders else synchronise(folder / name)
+                paths += written_in(folder / name) if name in folders else [folder / name]
             if own:
-                synchronise(folder)
+                paths.append(folder)
             folders[:] = [name for name in folders if name not in own]
+        synchronise_all(paths)
 
     def _finish_renaming(self, root: Path, place: Path, manifest: bytes) -> None:
         with explained(place):

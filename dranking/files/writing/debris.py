@@ -22,7 +22,8 @@ from dranking.files.writing.object_store import StoredObject, list_objects, remo
 GRACE = timedelta(days=7)
 """How long parts that no manifest names are left alone."""
 
-_NAME = re.compile(r"[\w.-]*(?<![0-9a-zA-Z])[0-9a-f]{16}(?![0-9a-zA-Z])[\w.-]*")
+_WORD = re.compile(r"[\w.-]{16,}")
+_TOKEN = re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{16}(?![0-9a-zA-Z])")
 
 # Where parts lie: what `DirectoryCommit.name` names, files of scores, and the folder of a directory
 # that was filled locally; the leading period is that of unfinished files.
@@ -84,12 +85,14 @@ def remove_unnamed(place: Place, manifest: bytes, grace: timedelta = GRACE) -> i
 
 def names_in(manifest: bytes) -> set[str]:
     """Names of parts, and tokens by themselves, in the text of a manifest."""
-    return {match[0] for match in _NAME.finditer(manifest.decode(errors="replace"))}
+    # One expression for both would try every beginning of every word.
+    words = _WORD.findall(manifest.decode(errors="replace"))
+    return {word for word in words if _TOKEN.search(word)}
 
 
 def token_in(name: str) -> str:
     """The token in a name of `names_in`."""
-    return str(re.findall(r"(?<![0-9a-zA-Z])[0-9a-f]{16}(?![0-9a-zA-Z])", name)[0])
+    return str(_TOKEN.findall(name)[0])
 
 
 def _folder_of_manifest(name: str) -> str | None:
