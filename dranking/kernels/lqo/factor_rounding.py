@@ -6,7 +6,7 @@ Estimates, not bounds: a safety factor takes the place of the constants of an an
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.lqo.orthogonal import DEPENDENT, Rotation, scaled_factor
+from dranking.kernels.lqo.orthogonal import DEPENDENT, scaled_factor
 
 Array = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ def relative_rounding(
 
     The relative error of a prediction is about the error of the columns (n roundings each) times
     the condition number of the scaled columns. The inverse of the smallest diagonal element after
-    pivoting approximates this condition number. `residual_rounding` follows the error of the
+    pivoting approximates this condition number. `moved_residuals` follows the error of the
     predictions to the residuals.
 
     A factor from sums of products has `digits_lost` 2. Its sums C = B'B of columns of norm 1 are
@@ -60,15 +60,14 @@ def relative_rounding(
     return np.maximum(kept.max(), left_out.max(axis=0, initial=0.0)), uncertain.tolist()
 
 
-def residual_rounding(
-    norms: Array, margins: Array, rotation: Rotation, relative_rounding: Array
-) -> Array:
-    """(n_queries, n_lambdas) estimated norms of the rounding error of residuals.
+def moved_residuals(norms: Array, margins: Array, label_norm: float) -> Array:
+    """How far residuals move with the rounding of predictions, summed over queries.
 
     W W' and W F U'Q'y are off by the relative error of predictions, times the norm of W W' and the
     norm of W times the norm of y; the square of the norm of W is 1 less the margin. The solution of
-    the system divides by the margin the n roundings of its own: a direction with a small margin has
-    its data in one query, and seldom is the direction in which columns depend on each other.
+    the system divides its own roundings by the margin. The error of the factor is not divided: a
+    direction with a small margin has its data in one query, and seldom is the direction in which
+    columns depend on each other.
 
     Parameters
     ----------
@@ -76,17 +75,35 @@ def residual_rounding(
         (n_queries, n_lambdas) norms of the residuals of `lqo_residuals`.
     margins
         (n_queries, n_lambdas) as from `lqo_residuals`; above 0.
-    rotation
-        Rotation of all queries, with the norm of all labels. Residuals that are far smaller than
-        the labels have fewer digits.
-    relative_rounding
-        (n_lambdas,) relative error of predictions.
+    label_norm
+        Norm of all labels. Residuals that are far smaller than the labels have fewer digits.
+
+    Returns
+    -------
+    (2, 2, n_lambdas) sums of |p_q| s_q and of s_q^2, where a relative error u moves p_q by u s_q:
+    first for roundings that are divided by the margin, then for the error of the factor.
     """
-    own = SAFETY * (len(rotation.columns) + 1) * np.finfo(float).eps / margins
-    shares = np.sqrt(np.clip(1.0 - margins, 0.0, 1.0))
-    scale = norms + shares * rotation.label_norm
-    rounding: Array = np.maximum(own, relative_rounding) * scale
-    return rounding
+    scale = norms + np.sqrt(np.clip(1.0 - margins, 0.0, 1.0)) * label_norm
+    each = np.stack((scale / margins, scale))
+    return np.stack(((norms * each).sum(axis=1), np.square(each).sum(axis=1)), axis=1)
+
+
+def moved_errors(moved: Array, own: float, of_factor: Array) -> Array:
+    """(n_lambdas,) error of squared norms, if predictions are off by two relative errors.
+
+    Parameters
+    ----------
+    moved
+        Sum of `moved_residuals`.
+    own
+        Relative error that the margin divides.
+    of_factor
+        (n_lambdas,) relative error of the factor.
+    """
+    relative = np.stack((np.full(len(of_factor), own), of_factor))
+    # A sum of two errors has at most twice the sum of their squares.
+    off: Array = (2.0 * relative * (moved[:, 0] + relative * moved[:, 1])).sum(axis=0)
+    return off
 
 
 def error_rounding(errors: Array, residual_rounding: Array) -> Array:

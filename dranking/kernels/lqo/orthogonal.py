@@ -34,16 +34,10 @@ relative rounding error."""
 
 
 class Rotation(NamedTuple):
-    """The arrays that turn centred rows into W, for every lambda; r is the numerical rank of X.
+    """The arrays that turn rows of Q into W, for every lambda; r is the numerical rank of X.
 
     Attributes
     ----------
-    columns
-        (r,) independent columns of X, in the order of pivoting.
-    norms
-        (r,) norms of these columns.
-    triangle
-        (r, r) R of these columns, each divided by its norm.
     left
         (r, r) U.
     singular_values
@@ -54,13 +48,28 @@ class Rotation(NamedTuple):
         Norm of y.
     """
 
-    columns: NDArray[np.int64]
-    norms: Array
-    triangle: Array
     left: Array
     singular_values: Array
     projected: Array
     label_norm: float
+
+
+class IndependentColumns(NamedTuple):
+    """The arrays that turn centred rows of X into rows of Q.
+
+    Attributes
+    ----------
+    columns
+        (r,) independent columns of X, in the order of pivoting.
+    norms
+        (r,) norms of these columns.
+    triangle
+        (r, r) R of these columns, each divided by its norm.
+    """
+
+    columns: NDArray[np.int64]
+    norms: Array
+    triangle: Array
 
 
 def triangle_of(rows: Array) -> Array:
@@ -104,8 +113,8 @@ def scaled_factor(factor: Array) -> ScaledFactor:
     return ScaledFactor(norms, columns.astype(np.int64), triangle[:rank], products)
 
 
-def rotation_of(factor: Array) -> Rotation:
-    """The rotation that follows from R of [X y].
+def rotation_of(factor: Array) -> tuple[Rotation, IndependentColumns]:
+    """The rotation, and the independent columns, that follow from R of [X y].
 
     Parameters
     ----------
@@ -128,7 +137,8 @@ def rotation_of(factor: Array) -> Rotation:
     # A slice becomes contiguous when it is sent to a worker, where BLAS would add in
     # another order.
     triangle = np.ascontiguousarray(triangle[:, :rank])
-    return Rotation(kept, norms[kept], triangle, left, singular_values, projected, label_norm)
+    rotation = Rotation(left, singular_values, projected, label_norm)
+    return rotation, IndependentColumns(kept, norms[kept], triangle)
 
 
 def _left_singular(square: Array, rank: int) -> tuple[Array, Array]:
@@ -141,12 +151,11 @@ def _left_singular(square: Array, rank: int) -> tuple[Array, Array]:
     return np.asfortranarray(left[:rank, :rank]), values[:rank] * (work[0] / work[1])
 
 
-def rotated_rows(rows: Array, rotation: Rotation) -> Array:
-    """(m, r) Q U of centred rows (m, n)."""
-    scaled = rows[:, rotation.columns] / rotation.norms
-    orthogonal = linalg.solve_triangular(rotation.triangle, scaled.T, trans="T").T
-    product: Array = orthogonal @ rotation.left
-    return product
+def orthogonal_rows(rows: Array, independent: IndependentColumns) -> Array:
+    """(m, r) rows of Q of centred rows [X y] (m, n + 1)."""
+    scaled = rows[:, independent.columns] / independent.norms
+    solved: Array = linalg.solve_triangular(independent.triangle, scaled.T, trans="T").T
+    return solved
 
 
 def lqo_residuals(
@@ -157,7 +166,7 @@ def lqo_residuals(
     Parameters
     ----------
     rows
-        (l, r) rows of the query, as `rotated_rows` gives.
+        (l, r) rows Q_q U of the query.
     labels
         (l,) centred relevance, times the square root of the query's weight.
     rotation

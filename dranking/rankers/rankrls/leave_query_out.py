@@ -33,37 +33,28 @@ from dranking.kernels.lqo.all_features import lqo_residuals as residuals_in_eige
 from dranking.kernels.lqo.factor_rounding import (
     SAFETY,
     error_rounding,
-    relative_rounding,
-    residual_rounding,
+    moved_errors,
+    moved_residuals,
     share_of_exact,
 )
-from dranking.kernels.lqo.orthogonal import (
-    LEAST_MARGIN,
-    Rotation,
-    lqo_residuals,
-    ridge_from_factor,
-    rotated_rows,
-    rotation_of,
-    triangle_of,
-)
+from dranking.kernels.lqo.orthogonal import LEAST_MARGIN, lqo_residuals
 from dranking.rankers.gram.statistics_store import statistics_errors
 from dranking.rankers.gram.triangular_factor import (
     DOCUMENTS_PER_FEATURE,
     MAX_FACTORED_FEATURES,
     MAX_WIDE_FEATURES,
-    TriangularFactor,
-    centred_rows,
-    factor_of,
     takes_factors,
 )
 from dranking.rankers.rankrls.dominant_queries import (
     DominantQueries,
     DominantQuery,
-    block_factors_without,
+    block_sums,
+    block_sums_without,
     dominant_errors,
     others_of_the_same_id,
 )
 from dranking.rankers.rankrls.estimator import DirectSolver
+from dranking.rankers.rankrls.row_forms import DOCUMENTS, STORES, Basis, RowForm
 
 Array = NDArray[np.float64]
 
@@ -115,10 +106,7 @@ def leave_query_out(
     """
     lambdas = np.array(regularizations, dtype=np.float64)
     if takes_factors(dataset):
-        factor = factor_of(dataset, executor)
-        errors, rounding, features = errors_from_factor(factor, dataset, lambdas, executor)
-        solve = partial(with_one_blas_thread, ridge_from_factor, factor.values)
-        found = GridErrors(errors, rounding, solve)
+        found, features = errors_from_rows(dataset, lambdas, executor)
         if not features:
             reason = "the features predict the relevance nearly without error"
             remedy = "Add larger values of lambda, or take any of the values with small errors."
@@ -141,45 +129,40 @@ def leave_query_out(
         )
     if found.relative_rounding > STATED_ACCURACY:
         warn_user(
-            f"rounding may change the leave-query-out errors by a share of {rounding:.0e}: "
+            "rounding may change the leave-query-out errors by a share of "
+            f"{found.relative_rounding:.0e}: "
             f"{reason}. {remedy}",
             AccuracyWarning,
         )
     return found
 
 
-def errors_from_factor(
-    factor: TriangularFactor,
-    dataset: Dataset,
-    lambdas: Array,
-    executor: Executor,
-) -> tuple[Array, float, list[int]]:
-    """Leave-query-out errors from the factor of all documents, in one pass or more.
+def errors_from_rows(
+    dataset: Dataset, lambdas: Array, executor: Executor
+) -> tuple[GridErrors, list[int]]:
+    """Leave-query-out errors of rows of documents or of a store, in two passes or more.
 
     Returns
     -------
-    (n_lambdas,) errors; the estimated relative error of these by rounding; the features that cause
-    most of this rounding, none if no feature does but the errors are small.
+    The errors; and the features that cause most of the rounding, none if no feature does but the
+    errors are small.
     """
+    form = DOCUMENTS if dataset.has_documents else STORES
     tiles = Tiles(dataset, executor, resident=False)
-    rotation = executor.submit(rotation_task, factor, name="rotation")
-    digits_lost = 1 if dataset.has_documents else 2
-    rounding, features = with_one_blas_thread(
-        relative_rounding, factor.values, lambdas, digits_lost
+    total = tiles.sum_blocks(partial(with_one_blas_thread, block_sums), form, name="sums-of-rows")
+    task = executor.submit(with_one_blas_thread, form.basis, total, name="rotation")
+    errors, moved, check, dominant = tiles.sum_blocks(
+        partial(with_one_blas_thread, row_errors), form, task, lambdas, name="leave-query-out"
     )
-    errors, off, dominant = tiles.sum_blocks(
-        partial(with_one_blas_thread, document_errors),
-        rotation,
-        lambdas,
-        rounding,
-        name="leave-query-out",
-    )
-    n = len(factor.values)
-    step = max(1, FACTOR_VALUES // (n * n))
+    [basis] = executor.gather([task])
+    own, of_factor, features = with_one_blas_thread(form.rounding, total, basis, check, lambdas)
+    off = moved_errors(moved, own, of_factor)
+    step = max(1, FACTOR_VALUES // total.values.size)
     for first in range(0, len(dominant.queries), step):
         some = dominant.queries[first : first + step]
-        others, own = tiles.sum_blocks(
-            partial(with_one_blas_thread, block_factors_without),
+        others, own_rows = tiles.sum_blocks(
+            partial(with_one_blas_thread, block_sums_without),
+            form,
             tuple(query.query_id for query in some),
             name="leave-query-out-factors",
         )
@@ -188,9 +171,9 @@ def errors_from_factor(
                 with_one_blas_thread,
                 dominant_errors,
                 query,
-                [other, *others_of_the_same_id(query, own)],
+                form,
+                [other, *others_of_the_same_id(query, form, own_rows)],
                 lambdas,
-                digits_lost,
                 name="leave-query-out",
             )
             for query, other in zip(some, others, strict=True)
@@ -198,7 +181,10 @@ def errors_from_factor(
         for its_errors, its_off, of_others in executor.gather(tasks):
             errors, off = errors + its_errors, off + its_off
             features = list(dict.fromkeys([*features, *of_others]))
-    return np.asarray(errors), float(share_of_exact(errors, off).max()), features
+    off = off + SAFETY * np.finfo(float).eps * errors
+    rounding = float(share_of_exact(errors, off).max())
+    solve = partial(with_one_blas_thread, form.weights, total)
+    return GridErrors(np.asarray(errors), rounding, solve), features
 
 
 def errors_from_gram(
@@ -250,42 +236,40 @@ def gram_errors(
     return errors, squares
 
 
-def rotation_task(factor: TriangularFactor) -> Rotation:
-    """The rotation of a factor, with one thread of BLAS."""
-    rotation: Rotation = with_one_blas_thread(rotation_of, factor.values)
-    return rotation
+def row_errors(
+    block: QueryBlock | QueryStatistics, form: RowForm, basis: Basis, regularizations: Array
+) -> tuple[Array, Array, Array, DominantQueries]:
+    """Errors of a block's queries that are not dominant, and the dominant queries.
 
-
-def document_errors(
-    block: QueryBlock | QueryStatistics,
-    rotation: Rotation,
-    regularizations: Array,
-    rounding: Array,
-) -> tuple[Array, Array, DominantQueries]:
-    """Errors of a block's queries that are not dominant, their rounding, and the dominant queries.
-
-    Errors and rounding are (n_lambdas,), as `rounding`, the relative error of predictions.
+    Returns
+    -------
+    (n_lambdas,) errors; `moved_residuals` of the queries; the Gram matrix of the rows [Q, rest, y]
+    of documents, of shape (n_features + 1, n_features + 1), zero for a store; the dominant queries.
     """
-    errors, off, dominant = np.zeros(len(regularizations)), np.zeros(len(regularizations)), []
-    query = 0
-    for rows, ptr in centred_rows(block):
-        rotated = rotated_rows(rows[:, :-1], rotation)
+    rotation, query, n = basis.rotation, 0, block.n_features + 1
+    errors, moved = np.zeros(len(regularizations)), np.zeros((2, 2, len(regularizations)))
+    check, dominant = np.zeros((n, n)), []
+    for rows, ptr in form.rows(block):
+        solved, labels = form.orthogonal(rows, basis.factor), np.atleast_2d(rows[..., -1])[0]
+        if form.leading:
+            checked = np.column_stack((solved, labels))
+            check += checked.T @ checked
+        rotated = solved[:, : len(rotation.left)] @ rotation.left
         all_squares, all_margins = np.zeros((2, len(ptr) - 1, len(regularizations)))
         for place, (start, stop) in enumerate(pairwise(ptr.tolist())):
             residuals, margins = lqo_residuals(
-                rotated[start:stop], rows[start:stop, -1], rotation, regularizations
+                rotated[start:stop], labels[start:stop], rotation, regularizations
             )
             kept = margins >= LEAST_MARGIN
             all_squares[place, kept] = np.square(residuals[kept]).sum(axis=1)
             all_margins[place] = margins
             errors += all_squares[place]
             if not kept.all():
-                own = TriangularFactor(triangle_of(rows[start:stop]))
+                own = form.own(rows[..., start:stop, :])
                 dominant.append(DominantQuery(block.query_ids[query].as_py(), own, ~kept))
             query += 1
         # At once for all queries: one by one, these few numbers took 4 % of the fit.
         kept = all_margins >= LEAST_MARGIN
         norms, margins = np.sqrt(all_squares), np.where(kept, all_margins, 1.0)
-        own_off = residual_rounding(norms, margins, rotation, rounding)
-        off += np.where(kept, error_rounding(all_squares, own_off), 0.0).sum(axis=0)
-    return errors, off, DominantQueries(dominant)
+        moved += moved_residuals(norms, margins, rotation.label_norm)
+    return errors, moved, check, DominantQueries(dominant)
