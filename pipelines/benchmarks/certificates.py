@@ -75,9 +75,9 @@ GREEDY = (
     Part(dense, "squared_losses", in_tasks=True),
 )
 GRID = (
-    Part(leave_query_out, "relative_rounding"),
-    Part(leave_query_out, "residual_rounding", in_tasks=True),
-    Part(leave_query_out, "error_rounding", in_tasks=True),
+    Part(leave_query_out, "moved_residuals", in_tasks=True),
+    Part(leave_query_out, "products_of_rows", in_tasks=True),
+    Part(leave_query_out, "moved_errors"),
     Part(leave_query_out, "share_of_exact"),
 )
 RIDGE = (Part(estimator.DirectSolver, "rounding"),)

@@ -28,7 +28,7 @@ def ordered_sum(a: float, b: float) -> Pair:
 
 @inlined
 def add(a: Pair, b: Pair) -> Pair:
-    """Sum of two pairs."""
+    """Sum of two pairs, rounded by a share of the larger of both."""
     total = a[0] + b[0]
     part = total - a[0]
     rest = (a[0] - (total - part)) + (b[0] - part)
@@ -81,22 +81,29 @@ def centred_pairs(rows: Array, query_ptr: NDArray[np.int64], query_weights: Arra
         (n_queries,) at least 0.
     """
     pairs = np.zeros((2, *rows.shape))
-    _centre(frozen(rows), frozen(query_ptr), frozen(np.sqrt(query_weights)), pairs)
+    _centre(
+        frozen(np.ascontiguousarray(rows)), frozen(query_ptr), frozen(np.sqrt(query_weights)), pairs
+    )
     return pairs
 
 
 @kernel
 def _centre(rows: Array, query_ptr: NDArray[np.int64], roots: Array, pairs: Array) -> None:
+    mean = np.empty((2, rows.shape[1]))
     for q in range(len(roots)):
-        start, end = query_ptr[q], query_ptr[q + 1]
+        start, end, size = query_ptr[q], query_ptr[q + 1], (roots[q], 0.0)
+        number = (float(end - start), 0.0)
         for j in range(rows.shape[1]):
-            mean = (0.0, 0.0)
-            for d in range(start, end):
-                mean = add(mean, (rows[d, j], 0.0))
-            mean = divide(mean, (float(end - start), 0.0))
-            for d in range(start, end):
-                centred = add((rows[d, j], 0.0), (-mean[0], -mean[1]))
-                pairs[0, d, j], pairs[1, d, j] = multiply(centred, (roots[q], 0.0))
+            mean[0, j] = mean[1, j] = 0.0
+        for d in range(start, end):
+            for j in range(rows.shape[1]):
+                mean[0, j], mean[1, j] = add((mean[0, j], mean[1, j]), (rows[d, j], 0.0))
+        for j in range(rows.shape[1]):
+            mean[0, j], mean[1, j] = divide((mean[0, j], mean[1, j]), number)
+        for d in range(start, end):
+            for j in range(rows.shape[1]):
+                centred = add((rows[d, j], 0.0), (-mean[0, j], -mean[1, j]))
+                pairs[0, d, j], pairs[1, d, j] = multiply(centred, size)
 
 
 def sums_of_products(pairs: Array) -> Array:

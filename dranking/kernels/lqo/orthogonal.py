@@ -1,15 +1,17 @@
 """Leave-query-out residuals of RankRLS on all features from orthogonal factors, never from A.
 
 Forming A = X'X squares the condition of X. Here X = Q R comes from Householder reflections, whose
-error is small for each column on its own, and R = U S V' from one-sided Jacobi rotations, whose
-error is small for each singular value on its own if only the scales of the columns differ (Demmel
-and Veselic, Jacobi's method is more accurate than QR, 1992). With F = S (S^2 + lambda)^(-1/2) and
+error is small for each column on its own, or from sums of products in double-double
+(`dranking.kernels.lqo.pair_factor`), and R = U S V' from one-sided Jacobi rotations, whose error is
+small for each singular value on its own if only the scales of the columns differ (Demmel and
+Veselic, Jacobi's method is more accurate than QR, 1992). With F = S (S^2 + lambda)^(-1/2) and
 the rows W = Q_q U F of query q, the residual of q under the model fitted to the other queries is
 
     p_q = (I - W W')^-1 (y_q - W F U' Q'y)
 
 in which all numbers have the scale of y_q. I - W W' loses digits only if a single query determines
-a direction; then the model is computed from the factor of all other queries (`ridge_from_factor`).
+a direction; then the model is computed from the factor of all other queries (`ridge_from_factor`,
+`PairRidge`).
 """
 
 from typing import NamedTuple

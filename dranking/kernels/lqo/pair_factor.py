@@ -183,36 +183,33 @@ def few_rows(pairs: Array) -> Array:
 
 
 class PairRidge:
-    """Ridge regression for one lambda from the factor, w = R' (R R' + lambda I)^-1 Q'y, as pairs.
+    """Ridge regression from the factor for one lambda after another, as pairs.
 
     Parameters
     ----------
     factor
         Of the documents.
-    regularization
-        lambda > 0.
-
-    Attributes
-    ----------
-    weights
-        (2, n + 1) pairs: the negative weights, and 1 for the label. The product of rows [X y] and
-        these numbers are the residuals.
     """
 
-    weights: Array
+    def __init__(self, factor: PairFactor) -> None:
+        self._factor = factor
+        transposed = factor.triangle[:, :, :-1].transpose(0, 2, 1)
+        self._transposed = np.ascontiguousarray(transposed)
+        self._squares = sums_of_products(self._transposed)
 
-    def __init__(self, factor: PairFactor, regularization: float) -> None:
-        self._factor, self._regularization = factor, regularization
-        transposed = np.ascontiguousarray(factor.triangle[:, :, :-1].transpose(0, 2, 1))
-        penalty = np.zeros((2, factor.rank, factor.rank))
-        np.fill_diagonal(penalty[0], regularization)
-        self._system = np.zeros((2, factor.rank + 1, factor.rank + 1))
-        self._system[:, :-1, :-1] = sum_of_pairs(sums_of_products(transposed), penalty)
-        self.weights = np.zeros((2, len(factor.norms)))
-        self.weights[:, factor.columns] = -self._from_rows(factor.triangle[:, :, -1])
-        self.weights[0, -1] = 1.0
+    def weights(self, regularization: float) -> Array:
+        """(2, n + 1) pairs: the negative weights, and 1 for the label.
 
-    def solve(self, rows: Array, vector: Array) -> Array:
+        The weights are R' (R R' + lambda I)^-1 Q'y. The product of rows [X y] and these numbers are
+        the residuals.
+        """
+        found = np.zeros((2, len(self._factor.norms)))
+        labels = self._factor.triangle[:, :, -1]
+        found[:, self._factor.columns] = -self._from_rows(labels, regularization)
+        found[0, -1] = 1.0
+        return found
+
+    def solve(self, rows: Array, vector: Array, regularization: float) -> Array:
         """(n,) solution v of (R'R + lambda I) v = X'p, for rows X = Q R + rest.
 
         Parameters
@@ -221,27 +218,32 @@ class PairRidge:
             (m, n) rows [Q, rest].
         vector
             (m,) p.
+        regularization
+            lambda.
         """
         rank, right = self._factor.rank, rows.T @ vector
         # (R'R + lambda I)^-1 R' = R' (R R' + lambda I)^-1, also where columns depend on others.
-        rests = right[rank:] / self._regularization
+        rests = right[rank:] / regularization
         along = right[:rank] - self._factor.triangle[0, :, rank:-1] @ rests
         solved = np.empty(len(right))
-        found = self._from_rows(np.stack((along, np.zeros(rank))))[0]
+        found = self._from_rows(np.stack((along, np.zeros(rank))), regularization)[0]
         found[rank:] += rests
         solved[self._factor.columns] = found
         return solved
 
-    def _from_rows(self, vector: Array) -> Array:
+    def _from_rows(self, vector: Array, regularization: float) -> Array:
         """R' (R R' + lambda I)^-1 v of pairs, in the order of pivoting."""
-        system = self._system
+        rank = self._factor.rank
+        penalty, system = np.zeros((2, rank, rank)), np.zeros((2, rank + 1, rank + 1))
+        np.fill_diagonal(penalty[0], regularization)
+        system[:, :-1, :-1] = sum_of_pairs(self._squares, penalty)
         system[:, -1, :-1] = system[:, :-1, -1] = vector
         own = pair_factor(system)
         solved = np.ascontiguousarray(own.triangle[:, :, -1])
         _back_substitute(frozen(own.triangle), solved)
         ordered = np.zeros_like(vector)
         ordered[:, own.columns[: own.rank]] = solved
-        return product_of_pairs(self._factor.triangle[:, :, :-1].transpose(0, 2, 1), ordered)
+        return product_of_pairs(self._transposed, ordered)
 
 
 @kernel

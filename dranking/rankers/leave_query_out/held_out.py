@@ -326,7 +326,7 @@ def _fill(
     fits.errors[queries] = np.square(group.residuals).sum(axis=1)
     fits.without[queries] = group.without
     fits.is_dominant[queries] = group.margins < LEAST_MARGIN
-    # As in `kernels.lqo.factor_rounding.residual_rounding`; a dominant query has no margin.
+    # As in `kernels.lqo.factor_rounding.moved_residuals`; a dominant query has no margin.
     margins = np.clip(group.margins, LEAST_MARGIN, 1.0)
     own = SAFETY * (len(model.ridge.columns) + 1) * np.finfo(float).eps / margins
     shares = np.ones(len(norms)) if dominant else np.sqrt(1.0 - margins)

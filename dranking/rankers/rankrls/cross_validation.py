@@ -23,10 +23,10 @@ DEFAULT_GRID = tuple(2.0**e for e in range(-15, 16))
 class RankRLSCV(LinearRanker):
     """RankRLS that chooses lambda by its exact leave-query-out error, without refitting.
 
-    The errors follow from orthogonal factors of the features, in two passes over the data, so that
-    they hold for raw features of any units, and for features that nearly depend on each other. A
-    statistics store gives fewer digits; a warning is given where these digits do not suffice. Ties
-    go to the smallest lambda.
+    The errors follow from sums with 32 digits, in two passes over the data, so that they hold for
+    raw features of any units, and for features that nearly depend on each other. A statistics store
+    gives fewer digits; a warning is given where the digits do not suffice. Ties go to the smallest
+    lambda.
 
     Parameters
     ----------
@@ -42,7 +42,8 @@ class RankRLSCV(LinearRanker):
     lqo_error_ : (n_lambdas,) float64
         Leave-query-out error of each lambda in the order of `regularizations`, a sum over queries.
     relative_rounding_ : float
-        Estimated relative error of `lqo_error_` by rounding; above 1e-6 a warning is given.
+        Estimated relative error of `lqo_error_` by rounding, from documents measured on their
+        features; above 1e-6 a warning is given.
     coef_ : (n_features_in_,) float64
         Weights for the chosen lambda.
     objective_ : float

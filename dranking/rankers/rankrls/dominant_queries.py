@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,34 +57,31 @@ def others_of_the_same_id(query: DominantQuery, form: RowForm, own: DominantQuer
 
 def block_sums(block: QueryBlock | QueryStatistics, form: RowForm) -> Any:
     """Sums of the rows of a block."""
-    return _sums_without(block, form, None)
+    [whole], _ = block_sums_without(block, form, [None])
+    return whole
 
 
 def block_sums_without(
     block: QueryBlock | QueryStatistics, form: RowForm, query_ids: Sequence[Any]
 ) -> tuple[tuple[Any, ...], DominantQueries]:
-    """Sums of the rows of a block without each query in turn, and the rows of each of these."""
-    places = {id_: q for q, id_ in enumerate(block.query_ids.to_pylist())}
-    here = {id_: places[id_] for id_ in query_ids if id_ in places}
-    whole = block_sums(block, form)
-    sums = tuple(
-        _sums_without(block, form, here[id_]) if id_ in here else whole for id_ in query_ids
-    )
-    return sums, DominantQueries(_own_rows(block, form, here))
+    """Sums of the rows of a block without each query in turn, and the rows of each of these.
 
-
-def _own_rows(
-    block: QueryBlock | QueryStatistics, form: RowForm, places: dict[Any, int]
-) -> list[DominantQuery]:
-    """Rows of queries, given their ids and places in the block."""
-    ids, queries, query = {place: id_ for id_, place in places.items()}, [], 0
-    for rows, ptr in form.rows(block) if ids else ():
-        for start, stop in pairwise(ptr.tolist()):
-            if query in ids:
-                own = form.own(rows[..., start:stop, :])
-                queries.append(DominantQuery(ids[query], own, np.empty(0, dtype=np.bool_)))
-            query += 1
-    return queries
+    Ids that the block does not have, and None, give the sums of all rows.
+    """
+    ids, queries, first = block.query_ids.to_pylist(), [], 0
+    nothing = form.sums(np.zeros((*form.leading, 0, block.n_features + 1)))
+    sums = dict.fromkeys(query_ids, nothing)
+    for rows, ptr in form.rows(block):
+        places = {ids[first + q]: slice(*ptr[q : q + 2]) for q in range(len(ptr) - 1)}
+        first, whole = first + len(ptr) - 1, form.sums(rows)
+        for id_ in sums:
+            if id_ in places:
+                own = form.own(rows[..., places[id_], :])
+                queries.append(DominantQuery(id_, own, np.empty(0, dtype=np.bool_)))
+                sums[id_] += form.sums(np.delete(rows, places[id_], axis=-2))
+            else:
+                sums[id_] += whole
+    return tuple(sums[id_] for id_ in query_ids), DominantQueries(queries)
 
 
 def dominant_errors(
@@ -100,13 +96,3 @@ def dominant_errors(
     total, some = sum(others[1:], start=others[0]), query.is_dominant
     errors[some], off[some], uncertain = form.held_out(query.own, total, regularizations[some])
     return errors, off, uncertain
-
-
-def _sums_without(block: QueryBlock | QueryStatistics, form: RowForm, query: int | None) -> Any:
-    parts, first = [form.sums(np.zeros((*form.leading, 0, block.n_features + 1)))], 0
-    for rows, ptr in form.rows(block):
-        if query is not None and first <= query < first + len(ptr) - 1:
-            rows = np.delete(rows, slice(*ptr[query - first : query - first + 2]), axis=-2)
-        first += len(ptr) - 1
-        parts.append(form.sums(rows))
-    return sum(parts[1:], start=parts[0])

@@ -1,8 +1,9 @@
 """Leave-query-out errors of RankRLS on all features, for every lambda, from two passes.
 
-From documents, the first pass finds R of X = Q R, and the second pass the residuals of each query
-under the model of all other queries (`dranking.kernels.lqo.orthogonal`). Where one query alone
-determines a direction of the features, a third pass finds R of all other queries instead.
+From documents, the first pass sums products of X in double-double, which give R of X = Q R; the
+second pass finds the rows of Q, and from these the residuals of each query under the model of all
+other queries (`dranking.kernels.lqo.orthogonal`). Where one query alone determines a direction of
+the features, a third pass sums all other queries instead.
 
 Statistics hold no documents; rows with the same sums of products take their place, with half the
 digits. For more features than factors are made of, the first pass finds A = X'X, and the second
@@ -86,9 +87,9 @@ def leave_query_out(
 ) -> GridErrors:
     """Leave-query-out errors of RankRLS on all features, for every lambda.
 
-    The errors follow from orthogonal factors of the documents, or of the sums of products of a
-    statistics store, which have half the digits. For data with too many features (`takes_factors`),
-    the errors follow from A, which has half the digits too.
+    The errors follow from sums of products of the documents with 32 digits, or from those of a
+    statistics store, which have 16. For data with too many features (`takes_factors`), the errors
+    follow from A, which has 16 digits too.
 
     Parameters
     ----------
@@ -181,7 +182,8 @@ def errors_from_rows(
         for its_errors, its_off, of_others in executor.gather(tasks):
             errors, off = errors + its_errors, off + its_off
             features = list(dict.fromkeys([*features, *of_others]))
-    off = off + SAFETY * np.finfo(float).eps * errors
+    # Errors of dominant queries are rounded too, and so are the roots of query weights.
+    off = off + SAFETY * (dataset.n_features + 1) * np.finfo(float).eps * errors
     rounding = float(share_of_exact(errors, off).max())
     solve = partial(with_one_blas_thread, form.weights, total)
     return GridErrors(np.asarray(errors), rounding, solve), features
@@ -252,8 +254,7 @@ def row_errors(
     for rows, ptr in form.rows(block):
         solved, labels = form.orthogonal(rows, basis.factor), np.atleast_2d(rows[..., -1])[0]
         if form.leading:
-            checked = np.column_stack((solved, labels))
-            check += checked.T @ checked
+            check += products_of_rows(solved, labels)
         rotated = solved[:, : len(rotation.left)] @ rotation.left
         all_squares, all_margins = np.zeros((2, len(ptr) - 1, len(regularizations)))
         for place, (start, stop) in enumerate(pairwise(ptr.tolist())):
@@ -273,3 +274,10 @@ def row_errors(
         norms, margins = np.sqrt(all_squares), np.where(kept, all_margins, 1.0)
         moved += moved_residuals(norms, margins, rotation.label_norm)
     return errors, moved, check, DominantQueries(dominant)
+
+
+def products_of_rows(rows: Array, labels: Array) -> Array:
+    """(n + 1, n + 1) sums of products of rows [Q, rest, y]: the check of Q on the features."""
+    checked = np.column_stack((rows, labels))
+    products: Array = checked.T @ checked
+    return products

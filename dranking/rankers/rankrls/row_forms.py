@@ -53,13 +53,18 @@ class Basis(NamedTuple):
         Rotation of all queries.
     factor
         `PairFactor` or `IndependentColumns`.
-    own_rounding
-        Relative error of predictions by the arithmetic in float64 that follows Q.
+    least
+        Least singular value of R with rows of norm 1; the rotation divides its rounding by it.
     """
 
     rotation: Rotation
     factor: Any
-    own_rounding: float
+    least: float
+
+    @property
+    def own_rounding(self) -> float:
+        """Relative error of predictions by the arithmetic in float64 that follows Q."""
+        return SAFETY * (len(self.rotation.left) + 1) * EPS / self.least
 
 
 class OwnRows(NamedTuple):
@@ -119,7 +124,7 @@ class RowForm(NamedTuple):
 def _pair_basis(sums: PairSums) -> Basis:
     factor = pair_factor(sums.values)
     rotation, least = rotation_of_pairs(factor)
-    return Basis(rotation, factor, SAFETY * (factor.rank + 1) * EPS / least)
+    return Basis(rotation, factor, least)
 
 
 def _pair_rounding(sums: PairSums, basis: Basis, check: Array, regularizations: Array) -> Rounding:
@@ -128,10 +133,12 @@ def _pair_rounding(sums: PairSums, basis: Basis, check: Array, regularizations: 
     products = check[:r, -1] - factor.triangle[0, :, -1]
     off = np.linalg.norm(check[:r, :r] - np.eye(r))
     off += np.linalg.norm(products) / max(basis.rotation.label_norm, np.finfo(float).tiny)
-    along = np.square(check[:r, r:-1]).sum(axis=0)
-    squares = check.diagonal()[r:-1]
-    # Rests that are left out may also lie along Q, where the products of rests with Q show them.
-    left = np.maximum(squares - along, 0.0) + SAFETY * (r + 1) * EPS * squares
+    # What is left of a dependent column changes R where it lies along Q; the rest is left out.
+    along, squares = check[:r, r:-1], check.diagonal()[r:-1]
+    row_norms = np.linalg.norm(factor.triangle[0, :, :-1], axis=1, keepdims=True)
+    off += np.linalg.norm(along / row_norms) / basis.least
+    left = np.maximum(squares - np.square(along).sum(axis=0), 0.0)
+    left += SAFETY * (r + 1) * EPS * squares
     shares = left[:, None] / (left[:, None] + regularizations)
     doubtful = [int(factor.columns[r + j]) for j in np.flatnonzero(shares.max(axis=1) > UNCERTAIN)]
     if off > UNCERTAIN:
@@ -171,22 +178,23 @@ def _pair_held_out(
     errors, off = np.zeros((2, len(regularizations)))
     unit, solved = _unit(factor), orthogonal_pairs(own.values, factor)
     own_norms = np.linalg.norm(own.values[0], axis=0)
+    ridge = PairRidge(factor)
     for k, regularization in enumerate(regularizations):
-        ridge = PairRidge(factor, regularization)
-        residuals = product_of_pairs(own.values, ridge.weights)[0]
+        weights = ridge.weights(regularization)
+        residuals = product_of_pairs(own.values, weights)[0]
         errors[k] = residuals @ residuals
-        size, own_size = np.stack((factor.norms, own_norms)) @ np.abs(ridge.weights[0])
-        moved = factor.norms[:-1] @ np.abs(ridge.solve(solved, residuals))
+        size, own_size = np.stack((factor.norms, own_norms)) @ np.abs(weights[0])
+        moved = factor.norms[:-1] @ np.abs(ridge.solve(solved, residuals, regularization))
         off[k] = 2.0 * unit * (moved * size + np.sqrt(errors[k]) * own_size)
         off[k] += own.lost * own_size**2
     return errors, off, _uncertain(factor) if (off > UNCERTAIN * errors).any() else []
 
 
 def _pair_weights(sums: PairSums, regularization: float) -> tuple[Array, float]:
-    ridge = PairRidge(pair_factor(sums.values), regularization)
-    weights = -ridge.weights[0, :-1]
-    residuals = product_of_pairs(sums.values, ridge.weights)
-    [[square], _] = product_of_pairs(residuals[:, None], ridge.weights)
+    found = PairRidge(pair_factor(sums.values)).weights(regularization)
+    residuals = product_of_pairs(sums.values, found)
+    [[square], _] = product_of_pairs(residuals[:, None], found)
+    weights = -found[0, :-1]
     return weights, float(square) + regularization * float(weights @ weights)
 
 
@@ -196,7 +204,7 @@ def _triangle_sums(rows: Array) -> TriangularFactor:
 
 def _triangle_basis(factor: TriangularFactor) -> Basis:
     rotation, independent = rotation_of(factor.values)
-    return Basis(rotation, independent, SAFETY * (len(rotation.left) + 1) * EPS)
+    return Basis(rotation, independent, 1.0)
 
 
 def _triangle_rounding(

@@ -8,6 +8,7 @@ import pytest
 
 from dranking.kernels.lqo.held_out import hold_out, hold_out_dominant, ridge_of, score_held_out
 from dranking.kernels.lqo.orthogonal import LEAST_MARGIN, rotation_of, triangle_of
+from dranking.kernels.lqo.pair_factor import pair_factor, rotation_of_pairs
 
 
 def problem(seed=0, t=4, scale=1.0, sizes=(4, 5, 2, 3, 5, 1, 4)):
@@ -118,8 +119,21 @@ def test_scores_use_the_weights_of_their_query():
     np.testing.assert_allclose(scores, expected, rtol=1e-12)
 
 
+def pairs_of(factor):
+    return np.stack((factor.T @ factor, np.zeros(factor.shape)))
+
+
 @pytest.mark.parametrize("copies", [1, 2])
-@pytest.mark.parametrize("model_of", [partial(ridge_of, regularization=0.5), rotation_of])
+@pytest.mark.parametrize(
+    "model_of",
+    [
+        partial(ridge_of, regularization=0.5),
+        lambda factor: rotation_of(factor)[0],
+        lambda factor: rotation_of(factor)[1],
+        lambda factor: pair_factor(pairs_of(factor)),
+        lambda factor: rotation_of_pairs(pair_factor(pairs_of(factor)))[0],
+    ],
+)
 def test_a_model_that_is_sent_to_a_worker_keeps_its_layout(model_of, copies):
     """BLAS adds in another order on another layout: the bits would depend on where a task runs."""
     rows, _ = rows_of([(np.hstack([X] * copies), y) for X, y in problem()])
