@@ -7,6 +7,7 @@ lower bound; so the minimum is known as well as lower bound and objective agree.
 """
 
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise, permutations
 
 import mpmath
@@ -54,7 +55,8 @@ def hinges_of_lists(X, y, query_ptr, query_weights, measure):
 def _plane(rows, gains, order, measure):
     """The plane of the ranking that has document `order[p]` at place p."""
     best = sorted(order, key=lambda i: -gains[i])  # stable: ties as in `order`
-    loss = 1 - _measure(gains, order, measure) / _measure(gains, best, measure)
+    own, most = (tuple(gains[i] for i in each) for each in (order, best))
+    loss = 1 - _measure(own, measure) / _measure(most, measure)
     n = len(order)
     slopes = [mpmath.mpf(0)] * len(rows[0])
     for place in range(n):
@@ -65,8 +67,9 @@ def _plane(rows, gains, order, measure):
     return loss, slopes
 
 
-def _measure(gains, order, measure):
-    ranked = [gains[i] for i in order]
+@lru_cache(maxsize=10_000)
+def _measure(ranked, measure):
+    """AP or DCG of gains in their order."""
     if measure == "ap":
         hits = [sum(ranked[: p + 1]) for p in range(len(ranked))]
         return mpmath.fsum(mpmath.mpf(hits[p]) / (p + 1) for p, g in enumerate(ranked) if g)

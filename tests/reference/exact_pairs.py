@@ -69,10 +69,13 @@ def least_logistic(X, y, query_ptr, query_weights, regularization, start):
             gradient, curvature = mpmath.matrix([lam * w for w in weights]), lam * mpmath.eye(n)
             for row, share in zip(rows, shares, strict=True):
                 chance = 1 / (1 + mpmath.exp(mpmath.fdot(row, weights)))
+                slope = share * chance
+                bend = slope * (1 - chance)
                 for i in range(n):
-                    gradient[i] -= share * chance * row[i]
+                    gradient[i] -= slope * row[i]
+                    bent = bend * row[i]
                     for j in range(i + 1):
-                        curvature[i, j] += share * chance * (1 - chance) * row[i] * row[j]
+                        curvature[i, j] += bent * row[j]
             for i in range(n):
                 for j in range(i):
                     curvature[j, i] = curvature[i, j]
