@@ -9,6 +9,7 @@ import secrets
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from fsspec.config import conf
 
 import dranking as dr
 from dranking.files.places import as_place
@@ -70,15 +71,22 @@ def seen(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("option", "kinds"),
-    [(PAYS, EVERY), (KMS, WRITES), (CUSTOMER, OF_OBJECTS)],
-    ids=["requester pays", "SSE-KMS", "SSE-C"],
+    ("option", "kinds", "way"),
+    [
+        (PAYS, EVERY, "storage options"),
+        (KMS, WRITES, "fsspec's configuration"),
+        (CUSTOMER, OF_OBJECTS, "storage options"),
+    ],
+    ids=["requester pays", "SSE-KMS by configuration", "SSE-C"],
 )
 def test_every_kind_of_request_has_the_headers(
-    bucket, s3_server, seen, monkeypatch, tmp_path, option, kinds
+    bucket, s3_server, seen, monkeypatch, tmp_path, option, kinds, way
 ):
     """Also requests in several parts, on a condition, and those of a data set."""
     options, headers = option
+    if way == "fsspec's configuration":
+        monkeypatch.setitem(conf, "s3", {**conf.get("s3", {}), **options})
+        options = {}
     monkeypatch.setattr("s3fs.core.calculate_chunksize", lambda *_, **__: 5 * 2**20)
     with Proxy(s3_server, Faults()) as proxy:
         room = as_place(f"{bucket}/room", {"endpoint_url": proxy.url, **options})
