@@ -237,7 +237,9 @@ class ColumnReader:
         self._beyond = None if rows is None else np.flatnonzero(rows >= grid.n_rows)
         self._parts = _row_parts(grid, rows)
         self._scratch = np.empty(grid.chunk_shape, dtype)
-        self._kept: tuple[int, Array] = (-1, self._scratch[:0])
+        # The column of chunks that two ranges share. Its memory is used again for the next one:
+        # fresh memory costs page faults, which a streamed selection feels.
+        self._kept_group, self._kept = -1, self._scratch[:0]
 
     def read(self, start: int, end: int) -> Array:
         """(n_rows, end - start) values of the columns `start` to `end` (exclusive), C-ordered."""
@@ -249,16 +251,26 @@ class ColumnReader:
             left = group * width
             into = slice(max(left - start, 0), min(left + width, end) - start)
             source = slice(max(start - left, 0), min(end - left, width))
-            if self._kept[0] == group:
-                values[:, into] = self._kept[1][:, source]
-            elif left + width > end and end < self._end:  # the next range begins in this group
-                kept = np.zeros((self._n_rows, width), self._dtype)
-                self._decode(kept, slice(0, width), slice(0, width))
-                self._kept = group, kept
-                values[:, into] = kept[:, source]
+            if self._kept_group != group and left + width > end and end < self._end:
+                self._keep(group)  # the next range begins in this group
+            if self._kept_group == group:
+                values[:, into] = self._kept[: self._n_rows, source]
             else:
                 self._decode(values, into, source)
         return values
+
+    def _keep(self, group: int) -> None:
+        """Decode the next column of chunks, and keep it; without a copy where rows are in order."""
+        n_rows, width = self._grid.chunk_shape
+        if not len(self._kept):  # with room for the rows that pad the last chunk
+            self._kept = np.zeros((self._n_rows + n_rows, width), self._dtype)
+        for (inside, places), content in zip(self._parts, next(self._contents), strict=True):
+            if _is_run(inside, places, n_rows, self._n_rows):
+                decode_chunk(content, self._kept[places.start : places.start + n_rows])
+            else:
+                decode_chunk(content, self._scratch)
+                self._kept[places] = self._scratch[inside]
+        self._kept_group = group
 
     def _decode(self, values: Array, into: slice, source: slice) -> None:
         """Decode the next column of chunks into columns of `values`."""
@@ -292,6 +304,21 @@ def _as_slice(positions: NDArray[np.intp]) -> Any:
     if (np.diff(positions) == 1).all():
         return slice(int(positions[0]), int(positions[-1]) + 1)
     return positions
+
+
+def _is_run(inside: Any, places: Any, n_chunk: int, n_rows: int) -> bool:
+    """Whether the first rows of a chunk belong one after the other, and no row behind them is lost.
+
+    Parameters
+    ----------
+    inside, places
+        A part of `_row_parts`.
+    n_chunk, n_rows
+        Rows of a chunk, and rows to read.
+    """
+    if not (isinstance(inside, slice) and isinstance(places, slice) and inside.start == 0):
+        return False
+    return bool(inside.stop == n_chunk or places.stop == n_rows)
 
 
 def decode_chunk(content: Bytes, out: Array) -> None:
