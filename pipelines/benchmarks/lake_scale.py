@@ -129,8 +129,11 @@ def store(lake: Path, at: Place, size: int, executor: Any) -> None:
 
 
 def select(lake: Path, at: Place, size: int, executor: Any) -> None:
-    """Select three features with 0.7 of the data in memory."""
-    memory = f"{4 * size * N_GROWTH_FEATURES * 7 // 10 + 50_000_000}B"
+    """Select three features with all of the data in memory.
+
+    With less memory for each size, only small data would fit beside what the search itself needs.
+    """
+    memory = f"{4 * size * N_GROWTH_FEATURES * 4 + 200_000_000}B"
     ranker = dr.GreedyRankRLS(n_features=3, memory_limit=memory)
     ranker.fit(dr.open_dataset(at / f"{size}.zarr"), executor=executor)
 

@@ -230,11 +230,13 @@ def list_parquet(place: Place) -> list[Place]:
     Raises
     ------
     DataError
-        If the directory has no such files.
+        If the directory has no such files, or is a Delta, Iceberg or Hudi table.
     """
     if is_local(place) and not place.is_dir():
         return [place]  # whatever its name; opening it says if it is not there
-    named = [file for file in list_files(place) if file.name.endswith(".parquet")]
+    files = list_files(place)
+    _check_no_table_format(place, files)
+    named = [file for file in files if file.name.endswith(".parquet")]
     if not named and place.suffix == ".parquet":
         return [place]
     below = {file: parts_below(file, place) for file in named}
@@ -244,6 +246,26 @@ def list_parquet(place: Place) -> list[Place]:
             f"{place}: the directory has no files *.parquet; give a directory that has."
         )
     return sorted(found, key=lambda file: [_natural_key(part) for part in below[file]])
+
+
+_FOLDERS_OF_FORMATS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
+
+
+def _check_no_table_format(place: Place, files: Sequence[Place]) -> None:
+    """Raise DataError if the files are those of a table whose log says which of them count."""
+    for file in files:
+        *folders, name = parts_below(file, place)
+        kind = next((_FOLDERS_OF_FORMATS[f] for f in folders if f in _FOLDERS_OF_FORMATS), None)
+        if folders[-1:] == ["metadata"] and name.endswith(".metadata.json"):
+            kind = "Iceberg"
+        if kind is not None:
+            raise DataError(
+                f"{place} is the folder of a table in the {kind} format, for it has "
+                f"{'/'.join([*folders, name])}: the parquet files also hold rows that the table "
+                "has no longer. Open the table with a library for the format, and pass it in Python as "
+                "an Arrow data set or reader, as "
+                "dr.ingest(DeltaTable(PATH).to_pyarrow_dataset(), OUTPUT) does."
+            )
 
 
 def parts_below(file: Place, folder: Place) -> tuple[str, ...]:
