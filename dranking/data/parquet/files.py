@@ -262,8 +262,8 @@ def _check_no_table_format(place: Place, files: Sequence[Place]) -> None:
             raise DataError(
                 f"{place} is the folder of a table in the {kind} format, for it has "
                 f"{'/'.join([*folders, name])}: the parquet files also hold rows that the table "
-                "has no longer. Open the table with a library for the format, and pass it in Python as "
-                "an Arrow data set or reader, as "
+                "has no longer. Open the table with a library for the format, and pass it in "
+                "Python as an Arrow data set or reader, as "
                 "dr.ingest(DeltaTable(PATH).to_pyarrow_dataset(), OUTPUT) does."
             )
 

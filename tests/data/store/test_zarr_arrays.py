@@ -1,9 +1,13 @@
 """Other readers of Zarr read the arrays of a data set."""
 
+from itertools import pairwise
+
 import dask.array
 import numpy as np
 import pytest
 import zarr
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.registry import get_pipeline_class
@@ -48,6 +52,34 @@ def test_other_zarr_readers_read_the_same(tmp_path):
         assert segment[name].dtype == dtype
         np.testing.assert_array_equal(segment[name][:], getattr(features, name))
     assert_same(StoredDataset(tmp_path / "sparse").block(0), simple_block(features=features))
+
+
+@given(data=st.data())
+def test_ranges_of_some_rows_in_any_order(data):
+    """Chunks of 4 x 5 of an array of 10 x 23; rows from 10 on are zeros."""
+    values = np.arange(230, dtype=np.float32).reshape(10, 23)
+    grid = zarr_arrays.grid_of(10, 23, 4, 5)
+    runs = [[*range(4)], [*range(8)], [8, 9, 10, 11], [*range(12)], [*range(4, 10), *range(4)]]
+    lists = st.lists(st.integers(0, 13), min_size=1, max_size=14, unique=True)
+    rows = data.draw(st.none() | (lists | st.sampled_from(runs)).map(np.array))
+    borders = data.draw(st.lists(st.integers(0, 23), min_size=2, max_size=7).map(sorted))
+    groups = zarr_arrays.row_groups(grid, rows)
+    padded = np.full((12, 25), -1, np.float32)
+    padded[:10, :23] = values
+    chunks = (
+        [encoded(padded[4 * row : 4 * row + 4, 5 * column : 5 * column + 5]) for row in groups]
+        for column in grid.column_groups(borders[0], borders[-1])
+    )
+    reader = zarr_arrays.ColumnReader(grid, "float32", rows, borders[-1], chunks)
+    expected = np.vstack([values, np.zeros((4, 23), np.float32)])
+    expected = values if rows is None else expected[rows]
+    for start, end in pairwise(borders):
+        np.testing.assert_array_equal(reader.read(start, end), expected[:, start:end])
+
+
+def encoded(chunk):
+    content = zarr_arrays.CODEC.encode(np.ascontiguousarray(chunk))
+    return np.frombuffer(content, np.uint8)
 
 
 def test_chunks_are_decoded_here_and_not_by_a_pipeline(tmp_path, monkeypatch):
