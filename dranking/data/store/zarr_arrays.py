@@ -2,12 +2,12 @@
 
 An array is one shard of Zarr's sharding codec: compressed chunks (blosc lz4 with bitshuffle, then
 crc32c), column after column of the grid of chunks, and the shard's index. Any Zarr reader opens it;
-zarr makes the metadata. The chunks are coded here, because zarr's pipeline takes 2.3 times the
-processor time for all blocks of a segment of 65,280 x 136, and 2.4 times for a single block. With
+zarr makes the metadata. The chunks are coded here, because zarr's pipeline takes 2.0 times the
+processor time for all blocks of a segment of 65,280 x 136, and 1.8 times for a single block. With
 plain chunks of 32 features x all documents in place of shards, zarr is as fast as this module for
-all blocks (0.9), but takes 4.3 times as long for a single block, as training by random blocks reads
+all blocks (1.1), but takes 4.0 times as long for a single block, as training by random blocks reads
 it, and holds a whole segment in memory instead of a block and a half
-(`pipelines.benchmarks.lake`, "store"). Zarr also reads a missing chunk as fill values, without an
+(`pipelines.benchmarks.lake`, "decoder"). Zarr also reads a missing chunk as fill values, without an
 error.
 """
 
