@@ -27,18 +27,18 @@ class Literal:
     value: Any
 
 
+@dataclass(frozen=True, eq=False)
 class ByFeature:
     """An array whose last axis is the features. Every tile gets the part of the tile's features."""
 
-    def __init__(self, value: NDArray[Any]) -> None:
-        self.value = value
+    value: NDArray[Any]
 
 
+@dataclass(frozen=True, eq=False)
 class Shared:
     """Results of the tiles of one feature block. All tiles of the same blocks get these results."""
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self.tasks = tasks
+    tasks: Sequence[Task]
 
 
 Argument: TypeAlias = Sequence[Any] | Literal | ByFeature | Shared

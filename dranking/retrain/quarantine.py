@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -49,6 +50,7 @@ class PartSetAsideError(DataError):
     """A part was set aside; the run begins again without the part."""
 
 
+@dataclass(frozen=True)
 class Quarantine:
     """The notes about parts that are set aside: one file for each part, named by its key.
 
@@ -60,8 +62,7 @@ class Quarantine:
         Folder of the notes.
     """
 
-    def __init__(self, folder: Place) -> None:
-        self._folder = folder
+    folder: Place
 
     def notes(self, sources: Iterable[Source]) -> dict[str, SetAside]:
         """The notes about some sources, by key."""
@@ -88,13 +89,13 @@ class Quarantine:
         kept = {self._file(source.key).name for source in sources}
         for name in self._names():
             if name not in kept:
-                delete(self._folder / name)
+                delete(self.folder / name)
 
     def _names(self) -> list[str]:
-        return [name for name in names_in(self._folder) if re.fullmatch(r"\w+\.json", name)]
+        return [name for name in names_in(self.folder) if re.fullmatch(r"\w+\.json", name)]
 
     def _file(self, key: str) -> Place:
-        return self._folder / f"{key}.json"
+        return self.folder / f"{key}.json"
 
 
 @contextmanager

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.data.scaling import Normalize
 from dranking.engine.executor import Executor
 from dranking.errors import UsageError
-from dranking.files.places import AnyPlace
-from dranking.rankers.greedy.estimator import warn_of_rounding
-from dranking.rankers.greedy.options import Passes
-from dranking.rankers.greedy.path import SelectionPath, SelectionRules
-from dranking.rankers.greedy.selection import select_paths
-from dranking.rankers.linear.estimator import feature_indices
-from dranking.rankers.linear.feature_selection import SelectingRanker
+from dranking.rankers.greedy.estimator import GreedyRanker
+from dranking.rankers.greedy.path import SelectionPath
 
 Array = NDArray[np.float64]
 
@@ -27,7 +21,7 @@ DEFAULT_GRID = tuple(2.0**e for e in range(11))
 
 
 @dataclass(eq=False, repr=False)
-class GreedyRankRLSCV(SelectingRanker):
+class GreedyRankRLSCV(GreedyRanker):
     """Greedy RankRLS that chooses lambda and the number of features by leave-query-out error.
 
     One selection for each lambda gives the squared leave-query-out error of every number of
@@ -81,54 +75,21 @@ class GreedyRankRLSCV(SelectingRanker):
     """
 
     regularization_: float = field(init=False)
-    selected_: list[int] = field(init=False)
-    lqo_error_: Array = field(init=False)
-    relative_rounding_: float = field(init=False)
     paths_: list[SelectionPath] = field(init=False)
-    path_: SelectionPath = field(init=False)
-    n_passes_: int = field(init=False)
 
-    n_features: int = 10
     regularizations: Sequence[float] = DEFAULT_GRID
-    _: KW_ONLY
-    start: Sequence[int | str] = ()
-    forbidden: Sequence[int | str] = ()
-    normalize: Normalize = "none"
-    memory_limit: int | str | None = None
-    checkpoint: AnyPlace | None = None
-    passes: Passes | Mapping[str, Any] | None = None
 
     def _check_parameters(self) -> None:
         if not len(self.regularizations):
             raise UsageError("regularizations is empty; name at least one lambda above 0.")
 
     def _fit(self, dataset: Dataset, executor: Executor) -> Array:
-        passes = Passes.of(self.passes)
-        rules = SelectionRules(
-            self.n_features,
-            start=feature_indices(dataset, self.start),
-            forbidden=feature_indices(dataset, self.forbidden),
-            prefetch=passes.prefetch,
-        )
-        found = select_paths(
-            dataset,
-            self.regularizations,
-            rules,
-            memory_limit=self.memory_limit,
-            feature_blocks=passes.feature_blocks,
-            checkpoint=self.checkpoint,
-            executor=executor,
-        )
-        self.paths_, self.n_passes_ = found.paths, found.n_passes
-        self.lqo_error_ = np.array([path.lqo_error for path in found.paths])
-        sizes = [max(path.best_size, len(rules.start)) for path in found.paths]
-        best = [path.first(size) for path, size in zip(found.paths, sizes, strict=True)]
-        self.path_ = min(best, key=lambda path: (path.lqo_error[-1], path.regularization))
-        self.regularization_ = self.path_.regularization
-        self.selected_ = list(self.path_.selected)
-        self.relative_rounding_ = self.path_.relative_rounding
-        warn_of_rounding(self.path_, dataset.feature_names)
-        return self.path_.coef(dataset.n_features)
+        self.paths_ = self._select(dataset, self.regularizations, executor).paths
+        self.lqo_error_ = np.array([path.lqo_error for path in self.paths_])
+        best = [path.first(max(path.best_size, len(self.start))) for path in self.paths_]
+        path = min(best, key=lambda path: (path.lqo_error[-1], path.regularization))
+        self.regularization_ = path.regularization
+        return self._take(path, dataset)
 
     def ridge(self) -> tuple[list[int], float]:
         """The selected features, and lambda."""

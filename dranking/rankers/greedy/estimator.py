@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.data.forms import FormName, with_forms
-from dranking.data.scaling import Normalize
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.engine.traffic import Traffic
@@ -23,7 +22,7 @@ from dranking.errors import STATED_ACCURACY, AccuracyWarning, SelectionWarning, 
 from dranking.files.places import AnyPlace
 from dranking.rankers.greedy.costs import CostValues, feature_costs
 from dranking.rankers.greedy.options import Costs, Forms, Passes, Rescore, Search
-from dranking.rankers.greedy.path import SearchName, SelectionPath, SelectionRules
+from dranking.rankers.greedy.path import SearchName, Selection, SelectionPath, SelectionRules
 from dranking.rankers.greedy.rescoring import Rescoring
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.linear.estimator import feature_indices
@@ -34,7 +33,67 @@ Array = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)
-class GreedyRankRLS(SelectingRanker):
+class GreedyRanker(SelectingRanker):
+    """Base class of greedy RankRLS with one lambda and with a choice of lambda.
+
+    Parameters
+    ----------
+    n_features, start, forbidden, memory_limit, checkpoint, passes
+        As in `GreedyRankRLS`.
+
+    Attributes
+    ----------
+    selected_, lqo_error_, relative_rounding_, path_, n_passes_
+        As in the two rankers.
+    """
+
+    selected_: list[int] = field(init=False)
+    lqo_error_: Array = field(init=False)
+    relative_rounding_: float = field(init=False)
+    path_: SelectionPath = field(init=False)
+    n_passes_: int = field(init=False)
+
+    n_features: int = 10
+    _: KW_ONLY
+    start: Sequence[int | str] = ()
+    forbidden: Sequence[int | str] = ()
+    memory_limit: int | str | None = None
+    checkpoint: AnyPlace | None = None
+    passes: Passes | Mapping[str, Any] | None = None
+
+    def _select(
+        self, dataset: Dataset, lambdas: Sequence[float], executor: Executor, **rules: Any
+    ) -> Selection:
+        """A path of features for each lambda; `rules` are further attributes of the rules."""
+        passes = Passes.of(self.passes)
+        found = select_paths(
+            dataset,
+            lambdas,
+            SelectionRules(
+                self.n_features,
+                start=feature_indices(dataset, self.start),
+                forbidden=feature_indices(dataset, self.forbidden),
+                prefetch=passes.prefetch,
+                **rules,
+            ),
+            memory_limit=self.memory_limit,
+            feature_blocks=passes.feature_blocks,
+            checkpoint=self.checkpoint,
+            executor=executor,
+        )
+        self.n_passes_ = found.n_passes
+        return found
+
+    def _take(self, path: SelectionPath, dataset: Dataset) -> Array:
+        """The weights of the chosen path."""
+        self.path_, self.selected_ = path, list(path.selected)
+        self.relative_rounding_ = path.relative_rounding
+        warn_of_rounding(path, dataset.feature_names)
+        return path.coef(dataset.n_features)
+
+
+@dataclass(eq=False, repr=False)
+class GreedyRankRLS(GreedyRanker):
     """Sparse linear ranker on the features that lower the leave-query-out error most.
 
     Each round adds the feature with which RankRLS, refitted without each query in turn, has the
@@ -136,28 +195,16 @@ class GreedyRankRLS(SelectingRanker):
         "passes": Passes,
     }
 
-    selected_: list[int] = field(init=False)
-    lqo_error_: Array = field(init=False)
     cost_: float | None = field(init=False)
-    relative_rounding_: float = field(init=False)
-    path_: SelectionPath = field(init=False)
-    n_passes_: int = field(init=False)
     feature_blocks_: int = field(init=False)
     traffic_: dict[str, Traffic] = field(init=False)
 
-    n_features: int = 10
     regularization: float = 1.0
     _: KW_ONLY
-    start: Sequence[int | str] = ()
-    forbidden: Sequence[int | str] = ()
     search: SearchName | Search | Mapping[str, Any] = "forward"
     rescore: str | Rescore | Mapping[str, Any] | None = None
     feature_costs: CostValues | Costs | None = None
     forms: Sequence[FormName] | Forms | Mapping[str, Any] = ("raw",)
-    normalize: Normalize = "none"
-    memory_limit: int | str | None = None
-    checkpoint: AnyPlace | None = None
-    passes: Passes | Mapping[str, Any] | None = None
 
     def _training_data(
         self, X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor
@@ -166,42 +213,31 @@ class GreedyRankRLS(SelectingRanker):
         return with_forms(dataset, Forms.of(self.forms).names, blocks_on(executor))
 
     def _fit(self, dataset: Dataset, executor: Executor) -> Array:
-        search, passes = Search.of(self.search), Passes.of(self.passes)
+        search = Search.of(self.search)
         costs = feature_costs(dataset, **Costs.of(self.feature_costs).get_params())
-        rules = SelectionRules(
-            self.n_features,
-            start=feature_indices(dataset, self.start),
-            forbidden=feature_indices(dataset, self.forbidden),
+        rescoring = Rescoring.of(**Rescore.of(self.rescore).get_params())
+        found = self._select(
+            dataset,
+            [self.regularization],
+            executor,
             patience=search.patience,
             candidates=search.candidates,
             random_state=search.random_state,
-            prefetch=passes.prefetch,
             costs=costs,
             search=search.kind,
             fitting=search.fitting,
-            rescoring=Rescoring.of(**Rescore.of(self.rescore).get_params()),
+            rescoring=rescoring,
             forms_per_feature=Forms.of(self.forms).per_feature,
         )
-        found = select_paths(
-            dataset,
-            [self.regularization],
-            rules,
-            memory_limit=self.memory_limit,
-            feature_blocks=passes.feature_blocks,
-            checkpoint=self.checkpoint,
-            executor=executor,
-        )
-        [self.path_], self.n_passes_ = found.paths, found.n_passes
+        [path] = found.paths
+        coef = self._take(path, dataset)
         self.feature_blocks_, self.traffic_ = found.n_feature_blocks, found.traffic
-        self.selected_ = list(self.path_.selected)
-        self.lqo_error_ = np.array(self.path_.lqo_error)
+        self.lqo_error_ = np.array(path.lqo_error)
         self.cost_ = None if costs is None else costs.spent(self.selected_)
-        self.relative_rounding_ = self.path_.relative_rounding
-        warn_of_rounding(self.path_, dataset.feature_names)
         # In other searches the error is not all that decides, or a later round may drop features.
-        if rules.rescoring is None and rules.search == "forward":
-            _warn_of_picks_without_gain(self.path_)
-        return self.path_.coef(dataset.n_features)
+        if rescoring is None and search.kind == "forward":
+            _warn_of_picks_without_gain(path)
+        return coef
 
     def ridge(self) -> tuple[list[int], float]:
         """The selected features, and lambda."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -38,8 +39,14 @@ NO_QID = (
 )
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearRanker(BaseEstimator):  # type: ignore[misc]
     """Base class of the estimators that fit one weight for each feature.
+
+    Parameters
+    ----------
+    normalize
+        Scaling of the features that `fit` fits and the model carries out, as in `GreedyRankRLS`.
 
     Attributes
     ----------
@@ -53,12 +60,12 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         Names of the features with a weight: the columns, or the forms of the columns.
     """
 
-    coef_: NDArray[np.float64]
-    n_features_in_: int
-    feature_names_in_: NDArray[np.object_]
-    feature_names_: tuple[str, ...]
-    _took_standardised: bool = False
+    coef_: NDArray[np.float64] = field(init=False)
+    n_features_in_: int = field(init=False)
+    feature_names_in_: NDArray[np.object_] = field(init=False)
+    feature_names_: tuple[str, ...] = field(init=False)
     normalize: Normalize = "none"
+    _took_standardised = False
     _options: ClassVar[Mapping[str, type[Options]]] = {}
     """Parameters that are objects with parameters of their own."""
 

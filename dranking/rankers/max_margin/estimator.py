@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.data.scaling import Normalize
 from dranking.engine.executor import Executor, get_executor
 from dranking.errors import UsageError
 from dranking.files.places import AnyPlace
@@ -164,7 +163,6 @@ class MaxMarginRanker(LinearRanker):
     max_iter: int = 1_000
     random_state: int = 0
     checkpoint: AnyPlace | None = None
-    normalize: Normalize = "none"
 
     @refusing_others
     def fit(

@@ -6,7 +6,6 @@ are in `dranking.rankers.pairwise.coregularisation`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Self
@@ -15,27 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.data.scaling import Normalize
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.map_blocks import map_labels
 from dranking.engine.mixing import Shards, Source
 from dranking.errors import DataError, UsageError
-from dranking.files.places import AnyPlace
 from dranking.kernels.pairwise.coregularised import Views
 from dranking.kernels.pairwise.sgd import Steps
 from dranking.rankers.linear.estimator import check_count, check_positive
 from dranking.rankers.linear.fit_arguments import refusing_others
 from dranking.rankers.pairwise.coregularisation import CoregularisedEpoch
 from dranking.rankers.pairwise.epochs import AveragedState
-from dranking.rankers.pairwise.options import SGD, Pairs
 from dranking.rankers.pairwise.pair_blocks import (
     PairProblem,
     labelled_block,
     unlabelled_block,
     unlabelled_mass,
 )
-from dranking.rankers.pairwise.stochastic_ranker import Loss, StochasticRanker
+from dranking.rankers.pairwise.stochastic_ranker import StochasticRanker
 from dranking.rankers.pairwise.views import ViewGroups, same_features, split_views
 
 Array = NDArray[np.float64]
@@ -122,14 +118,6 @@ class LCRA(StochasticRanker):
     views: ViewGroups = 2
     n_labelled: int = 1
     n_unlabelled: int = 5
-    loss: Loss = "hinge"
-    pairs: Pairs | Mapping[str, Any] | None = None
-    sgd: SGD | Mapping[str, Any] | None = None
-    warm_start: bool = False
-    random_state: int = 0
-    normalize: Normalize = "none"
-    memory_limit: int | str | None = None
-    checkpoint: AnyPlace | None = None
 
     @refusing_others
     def fit(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.data.scaling import Normalize
 from dranking.engine.executor import Executor
 from dranking.errors import UsageError
 from dranking.losses.pairwise import SQUARED_HINGE, Logistic, PairLoss
@@ -25,6 +24,7 @@ from dranking.rankers.pairwise.objective import PairwiseObjective
 Array = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class PairwiseRanker(LinearRanker):
     """Base of the rankers that minimise ``mean over P of loss + lambda / 2 |w|^2``.
 
@@ -51,14 +51,16 @@ class PairwiseRanker(LinearRanker):
         Weighted number of pairs.
     """
 
-    objective_: float
-    gap_: float
-    relative_rounding_: float
-    n_iter_: int
-    n_pairs_: float
-    regularization: float
-    tol: float
-    max_iter: int
+    objective_: float = field(init=False)
+    gap_: float = field(init=False)
+    relative_rounding_: float = field(init=False)
+    n_iter_: int = field(init=False)
+    n_pairs_: float = field(init=False)
+
+    regularization: float = 1e-3
+    _: KW_ONLY
+    tol: float = 1e-9
+    max_iter: int = 200
 
     def _check_parameters(self) -> None:
         check_positive("regularization", self.regularization)
@@ -126,12 +128,7 @@ class RankSVM(PairwiseRanker):
     array([0.5])
     """
 
-    regularization: float = 1e-3
     loss: Literal["squared-hinge", "hinge"] = "squared-hinge"
-    tol: float = 1e-9
-    max_iter: int = 200
-    _: KW_ONLY
-    normalize: Normalize = "none"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -147,7 +144,6 @@ class RankSVM(PairwiseRanker):
         return super()._minimum(objective, start)
 
 
-@dataclass(eq=False, repr=False)
 class RankLogistic(PairwiseRanker):
     """Linear ranker with the logistic loss over all pairs, O(pairs) for a query.
 
@@ -168,12 +164,6 @@ class RankLogistic(PairwiseRanker):
     >>> bool(np.isclose(1 / (1 + np.exp(w)), 0.25 * w, rtol=1e-4))
     True
     """
-
-    regularization: float = 1e-3
-    tol: float = 1e-9
-    max_iter: int = 200
-    _: KW_ONLY
-    normalize: Normalize = "none"
 
     def _loss(self) -> PairLoss:
         return Logistic()

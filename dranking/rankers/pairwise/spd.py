@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
@@ -11,14 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.data.scaling import Normalize
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.mixing import Segment
-from dranking.files.places import AnyPlace
 from dranking.kernels.pairwise.sgd import Iterate, Steps, pair_steps
 from dranking.rankers.linear.fit_arguments import refusing_others
 from dranking.rankers.pairwise.epochs import AveragedResult, ShardEpoch
-from dranking.rankers.pairwise.options import SGD, Pairs
 from dranking.rankers.pairwise.pair_blocks import PairProblem, labelled_block
 from dranking.rankers.pairwise.stochastic_ranker import Loss, StochasticRanker
 
@@ -82,13 +79,6 @@ class SPD(StochasticRanker):
     loss: Loss = "hinge"
     _: KW_ONLY
     projection: bool = False
-    pairs: Pairs | Mapping[str, Any] | None = None
-    sgd: SGD | Mapping[str, Any] | None = None
-    warm_start: bool = False
-    random_state: int = 0
-    normalize: Normalize = "none"
-    memory_limit: int | str | None = None
-    checkpoint: AnyPlace | None = None
 
     @refusing_others
     def fit(

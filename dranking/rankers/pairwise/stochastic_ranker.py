@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -78,6 +79,7 @@ FAILED = 10.0
 """For these losses, an objective above FAILED times the one of zero weights is an error."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class StochasticRanker(LinearRanker):
     """Base of the rankers that learn from sampled pairs, step by step.
 
@@ -100,22 +102,22 @@ class StochasticRanker(LinearRanker):
         objective is an estimate from the pairs of the epoch, and the mean over views.
     """
 
-    objective_: float
-    relative_rounding_: float
-    eta0_: float
-    n_steps_: int
-    learning_curve_: tuple[CurvePoint, ...]
+    objective_: float = field(init=False)
+    relative_rounding_: float = field(init=False)
+    eta0_: float = field(init=False)
+    n_steps_: int = field(init=False)
+    learning_curve_: tuple[CurvePoint, ...] = field(init=False)
 
     _options: ClassVar[Mapping[str, type[Options]]] = {"sgd": SGD, "pairs": Pairs}
 
-    regularization: float
-    loss: Loss
-    pairs: Pairs | Mapping[str, Any] | None
-    sgd: SGD | Mapping[str, Any] | None
-    warm_start: bool
-    random_state: int
-    memory_limit: int | str | None
-    checkpoint: AnyPlace | None
+    regularization: float = 1e-4
+    loss: Loss = "hinge"
+    pairs: Pairs | Mapping[str, Any] | None = None
+    sgd: SGD | Mapping[str, Any] | None = None
+    warm_start: bool = False
+    random_state: int = 0
+    memory_limit: int | str | None = None
+    checkpoint: AnyPlace | None = None
 
     @property
     def _steps(self) -> SGD:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.data.scaling import Normalize
 from dranking.engine.executor import Executor
 from dranking.errors import UsageError
 from dranking.rankers.linear.estimator import LinearRanker, check_positive
@@ -71,8 +70,6 @@ class RankRLSCV(LinearRanker):
     objective_: float = field(init=False)
 
     regularizations: Sequence[float] = DEFAULT_GRID
-    _: KW_ONLY
-    normalize: Normalize = "none"
 
     def _check_parameters(self) -> None:
         if not len(self.regularizations):

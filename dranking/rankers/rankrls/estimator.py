@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol
 
@@ -12,7 +12,6 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.data.scaling import Normalize
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.executor import Executor
@@ -96,8 +95,6 @@ class RankRLS(LinearRanker):
 
     regularization: float = 1.0
     solver: Solver = "auto"
-    _: KW_ONLY
-    normalize: Normalize = "none"
 
     def _check_parameters(self) -> None:
         check_positive("regularization", self.regularization)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,23 +14,23 @@ from dranking.files.redaction import redacted
 from dranking.files.writing.atomic_files import atomic_write
 
 
+@dataclass(frozen=True)
 class EventLog:
     """A file of JSON lines with the entries time, run_id, stage, event, and facts of the event."""
 
-    def __init__(self, path: Place, run_id: str) -> None:
-        self._path = path
-        self._run_id = run_id
+    path: Place
+    run_id: str
 
     def write(self, stage: str | None, event: str, **facts: Any) -> None:
         """Append an event, without the credentials that URLs may hold."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = {"time": time, "run_id": self._run_id, "stage": stage, "event": event, **facts}
+        line = {"time": time, "run_id": self.run_id, "stage": stage, "event": event, **facts}
         text = redacted(json.dumps(line, allow_nan=False, default=str)) + "\n"
-        if isinstance(self._path, Path):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a", encoding="utf-8") as file:
+        if isinstance(self.path, Path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
                 file.write(text)
             return
         # Objects cannot be appended to; the log of a run has some twenty lines.
-        before = read_bytes(self._path) if exists(self._path) else b""
-        atomic_write(self._path, before + text.encode(), overwrite=True)
+        before = read_bytes(self.path) if exists(self.path) else b""
+        atomic_write(self.path, before + text.encode(), overwrite=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ from dranking.retrain.workflows.side_files import read_side_file, write_side_fil
 COMPRESSED = (".gz", ".xz", ".zst")
 
 
+@dataclass(frozen=True)
 class Parts:
     """Ingested sources in a directory.
 
@@ -63,10 +64,9 @@ class Parts:
         Executor of ingest; None for threads.
     """
 
-    def __init__(self, root: Place, data: DataConfig, executor: Executor | None = None) -> None:
-        self.root = root
-        self._data = data
-        self._executor = executor
+    root: Place
+    data: DataConfig
+    executor: Executor | None = None
 
     def path(self, source: Source) -> Place:
         """Dataset directory of a source, whether or not the source has been ingested."""
@@ -143,7 +143,7 @@ class Parts:
         sources
             The sources.
         """
-        if self._data.normalize != "standard":
+        if self.data.normalize != "standard":
             return data
         moments = (block for source in sources for block in self._moments(source))
         is_sparse = StoredDataset(self.path(sources[0])).is_sparse
@@ -220,7 +220,7 @@ class Parts:
 
     def _ingest(self, source: Source) -> None:
         target = self.path(source)
-        normalize = ingested_scaling(self._data)
+        normalize = ingested_scaling(self.data)
         if source.name in DIGITS:
             data = scaled(from_arrays(*digits_ranking()[DIGITS.index(source.name)]), normalize)
             blocks = data.read_blocks()
@@ -232,7 +232,7 @@ class Parts:
         names = {"text": TEXT_OPTIONS, "parquet": TABLE_OPTIONS}.get(form, ())
         if form == "text":
             _check_whole(paths[0])
-        options = self._data.model_dump(include=set(names))
+        options = self.data.model_dump(include=set(names))
         of_tables = {field.name for field in fields(Columns)} & set(options)
         columns = Columns(**{name: options.pop(name) for name in of_tables})
         ingest(
@@ -241,10 +241,10 @@ class Parts:
             columns=columns,
             rows=RowRules(**options),
             normalize=normalize,
-            executor=self._executor,
+            executor=self.executor,
         )
         digests = ContentDigests(self.root.parent / DIGESTS_NAME)
-        check_unchanged(source, self._data, digests, target)
+        check_unchanged(source, self.data, digests, target)
 
 
 def _check_whole(text: Place) -> None:
