@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.kernels.machine.compile import frozen
 from dranking.kernels.machine.first_use import before_first_call
+from dranking.kernels.pairwise import logistic
 from dranking.kernels.pairwise import pair_sums as pairs
 from dranking.kernels.pairwise.pair_sums import Groups, Tangent
+from dranking.kernels.pairwise.shortfalls import hinge_shortfalls
 from dranking.kernels.products import times, transposed_times
 
 Array = NDArray[np.float64]
@@ -95,13 +97,13 @@ class Logistic(NamedTuple):
     def at(self, scores: Array, groups: Groups) -> LossAt:
         """Value and slopes at the scores."""
         slopes = np.empty(len(scores))
-        value = pairs.logistic_loss(groups, scores, slopes)
+        value = logistic.logistic_loss(groups, scores, slopes)
         return LossAt(value, slopes, empty_tangent(scores))
 
     def curvature(self, tangent: Tangent, groups: Groups, direction: Array) -> Array:
         """(n_documents,) second derivative times a direction."""
         out = np.empty(len(direction))
-        pairs.logistic_curvature(groups, tangent.scores, direction, out)
+        logistic.logistic_curvature(groups, tangent.scores, direction, out)
         return out
 
 
@@ -163,7 +165,7 @@ def shortfalls_of(targets: PairTargets, tangent: Tangent, width: float) -> Short
     """The `Shortfalls` of a block at the scores of a tangent, which `HingeSum.at` has filled."""
     sums = np.empty(3)
     groups, there = frozen_groups(targets), frozen_tangent(tangent)
-    pairs.hinge_shortfalls(groups, targets.margin, width, there, N_NEAR, sums)
+    hinge_shortfalls(groups, targets.margin, width, there, N_NEAR, sums)
     return Shortfalls(*sums)
 
 

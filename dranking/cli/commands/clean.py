@@ -24,12 +24,13 @@ def clean(
     days: Annotated[
         float,
         typer.Option(
-            min=0, help="Spare what is younger: a writer may be at work, a reader may have it open."
+            min=0,
+            help="Keep younger files: a writer may be at work, or a reader may have them open.",
         ),
     ] = 7.0,
     as_json: Json = False,
 ) -> None:
-    """Delete what killed writers left in a directory, and what its former content consisted of.
+    """Delete files that killed writers left in a directory, and files of its former content.
 
     Readers never see such files. Every write to the directory deletes those older than a week.
     """

@@ -36,7 +36,7 @@ def info(
 ) -> None:
     """Describe data or a model, or print versions.
 
-    Of data, the range, the share of zeros and the number of distinct values of each feature are
+    For data, the range, the share of zeros and the number of distinct values of each feature are
     shown, with a scaling to try.
     """
     model = None if path is None else _model_facts(path)

@@ -48,8 +48,8 @@ def analyse(
     margin: Annotated[
         float,
         typer.Option(
-            help="Preference for b beyond 1/2 that is worth a change: when b cannot be that much "
-            "better, to go on is futile."
+            help="Preference for b beyond 1/2 that is worth a change: when b can no longer be that "
+            "much better, the comparison is futile."
         ),
     ] = 0.01,
     until: Annotated[

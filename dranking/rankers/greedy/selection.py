@@ -28,7 +28,8 @@ from dranking.rankers.leave_query_out.memory_plan import MemoryPlan, plan_memory
 from dranking.rankers.leave_query_out.predictions import LqoMeasure
 from dranking.rankers.leave_query_out.refit import RefitCriterion
 from dranking.rankers.leave_query_out.sparse import SparseCriterion
-from dranking.rankers.linear.estimator import check_positive, check_training_data
+from dranking.rankers.linear.estimator import check_training_data
+from dranking.rankers.linear.parameters import check_positive
 
 SEARCHES: dict[str, type[Search]] = {
     "forward": ForwardSearch,
@@ -82,12 +83,8 @@ def select_paths(
     DataError
         If the data is wrong.
     """
-    for value in regularizations:
-        check_positive("regularization", value)
+    _check(dataset, regularizations, needs_documents=measure is not None)
     regularizations = [float(value) for value in regularizations]
-    check_training_data(dataset)
-    if measure is not None:
-        dataset.check_documents()
     rules = rules.for_data(dataset)
     rules.check(dataset)
     run = get_executor(executor)
@@ -130,12 +127,21 @@ def select_paths(
         for one, path in zip(searches, results, strict=True):
             one.certify(path)
         n_passes += gram.n_passes
-        for one, path in zip(searches, results, strict=True):
-            if measure is not None:
+        if measure is not None:
+            n_passes += len(searches)
+            for one, path in zip(searches, results, strict=True):
                 path.measured = one.measure_predictions(measure)
-                n_passes += 1
-            paths.append(path)
+        paths += results
     return Selection(paths, n_passes, plan.n_feature_blocks, tiles.bytes_read, tiles.traffic)
+
+
+def _check(dataset: Dataset, regularizations: Sequence[float], *, needs_documents: bool) -> None:
+    """Raise an error if a lambda is out of range, or the data cannot be learned from."""
+    for value in regularizations:
+        check_positive("regularization", value)
+    check_training_data(dataset)
+    if needs_documents:
+        dataset.check_documents()
 
 
 def _criterion(tiles: Tiles, plan: MemoryPlan, size: int, rules: SelectionRules) -> Criterion:

@@ -35,7 +35,10 @@ class LogColumnOptions:
     TOPIC: ClassVar[str] = "Columns of the log"
 
     session_column: Annotated[
-        str, typer.Option(metavar="NAME", help="Column of sessions: what one user saw together.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Column of session ids; a session is what one user saw together."
+        ),
     ] = "session"
     query_column: Annotated[str, typer.Option(metavar="NAME", help="Column of queries.")] = "query"
     document_column: Annotated[
@@ -113,7 +116,7 @@ class LogOptions:
         ),
     ] = None
     max_clicks: Annotated[
-        int | None, typer.Option(min=0, help="Drop sessions with more clicks.")
+        int | None, typer.Option(min=0, help="Drop sessions with more clicks than this.")
     ] = None
     since: Annotated[
         str | None, typer.Option(metavar="DATE", help="First night to keep, such as 2026-11-01.")
@@ -121,7 +124,9 @@ class LogOptions:
     until: Annotated[str | None, typer.Option(metavar="DATE", help="Last night to keep.")] = None
     min_sessions: Annotated[
         int,
-        typer.Option(min=1, help="Leave queries out of nights in which they have fewer sessions."),
+        typer.Option(
+            min=1, help="Leave a query out of each night in which it has fewer sessions than this."
+        ),
     ] = 1
     max_unmatched: Annotated[
         float,
@@ -191,7 +196,9 @@ def build(
     ] = None,
     window: Annotated[
         str | None,
-        typer.Option(metavar="DAYS", help="Keep so many nights back from the newest, as 28d."),
+        typer.Option(
+            metavar="DAYS", help="Number of nights to keep, back from the newest, such as 28d."
+        ),
     ] = None,
     append: Annotated[
         bool, typer.Option("--append", help="Add nights to the store at the output.")

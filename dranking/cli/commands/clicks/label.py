@@ -37,7 +37,8 @@ class LabelOptions:
         typer.Option(help="Weights of queries; one: those of the data stay."),
     ] = "one"
     weighted: Annotated[
-        bool, typer.Option("--weighted", help="Labels from the weights of clicks, such as dwell.")
+        bool,
+        typer.Option("--weighted", help="Make labels of the weights of clicks, such as dwell."),
     ] = False
 
     @property
@@ -66,7 +67,7 @@ def label(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Write a data set with labels from clicks, the bias of positions taken out.
+    """Write a data set with labels from clicks, corrected for the bias of positions.
 
     Documents that were never shown have no label. Labels are real numbers: select, tune and train
     rankrls take them as they are. The features of a dataset directory are shared, not copied.

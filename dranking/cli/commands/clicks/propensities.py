@@ -44,7 +44,7 @@ class HarvestOptions:
         typer.Option(
             "--nights-are-arms",
             help="Compare nights with each other; right only if the rankers learned from none of "
-            "these clicks and relevance stayed.",
+            "these clicks and relevance stayed the same.",
         ),
     ] = False
     replicates: Annotated[
@@ -55,8 +55,8 @@ class HarvestOptions:
         int,
         typer.Option(
             min=0,
-            help="Folds of the queries; labels of a fold then take propensities and prior of the "
-            "others. Of use where queries are few. 0 for none.",
+            help="Number of folds of the queries. Labels of a fold then take propensities and prior "
+            "of the other folds, which helps where queries are few. 0 for no folds.",
         ),
     ] = 0
 
@@ -100,11 +100,11 @@ def propensities(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Estimate how likely users look at each position, and the prior of relevance.
+    """Estimate how likely users are to look at each position, and the prior of relevance.
 
     Documents are compared with themselves at other positions, within a night and a context,
-    between arms to which sessions were assigned at random. Labels are made with the file that
-    results; freeze it, since another file means other labels everywhere.
+    between arms to which sessions were assigned at random. Keep making labels with the same
+    file of propensities: another file changes all labels.
     """
     from dranking.clicks.labels.prior import fit_prior
     from dranking.clicks.propensities.figure import plot_propensities

@@ -56,7 +56,7 @@ class Text:
     n_words: Annotated[
         int | None,
         typer.Option(
-            "--words", min=1, help="Use so many of the most frequent words. Default: 10,000."
+            "--words", min=1, help="Number of words, the most frequent ones. Default: 10,000."
         ),
     ] = None
     stop_words: Annotated[
