@@ -55,7 +55,7 @@ class HarvestOptions:
         int,
         typer.Option(
             min=0,
-            help="Number of folds of the queries. Labels of a fold then take propensities and prior "
+            help="Number of folds of queries. Labels of a fold then take propensities and prior "
             "of the other folds, which helps where queries are few. 0 for no folds.",
         ),
     ] = 0
