@@ -108,7 +108,7 @@ ROOMS = {
 
 KERNELS_MAY_IMPORT = {
     *("numpy", "scipy", "numba"),
-    *("collections", "contextlib", "ctypes", "fractions", "math", "mmap"),
+    *("collections", "contextlib", "ctypes", "fractions", "gc", "math", "mmap"),
     *("sys", "threading", "typing", "weakref"),
 }
 HEAVY = ("dask", "distributed", "matplotlib", "numba", "pandas", "sklearn", "zarr")
@@ -253,3 +253,14 @@ def test_import_is_light_and_every_public_name_is_there():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_trains_nothing_imports_no_scikit_learn():
+    """Its import takes more than a second, which every call of a command would wait for."""
+    code = (
+        "import sys, dranking.bounds.report, dranking.tuning.evaluation\n"
+        "import dranking.metrics.comparison.compare, dranking.rankers.write_scores\n"
+        "print('sklearn' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.extmath import row_norms
+from scipy import sparse
 
 from dranking.bounds.sizes import log_choose
-from dranking.data.blocks import QueryBlock
+from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.map_blocks import map_blocks
@@ -30,13 +30,14 @@ Ints = NDArray[np.int64]
 PAIRS = ("full", "multipartite", "bipartite")
 
 LIST_LOSSES: dict[str, ListLoss] = {
+    "ap argmax": ArgmaxHinge(),
+    "ndcg argmax": ArgmaxHinge(),
     "ap": SumHinge(by_class=False),
     "ap classes": SumHinge(by_class=True),
     "ndcg": SumHinge(by_class=False),
-    "ap argmax": ArgmaxHinge(),
-    "ndcg argmax": ArgmaxHinge(),
 }
-"""Losses by name; the first word of a name is the measure."""
+"""Losses by name; the first word of a name is the measure. Sums come last: a second process may
+compile their kernel meanwhile (`dranking.cli.compile_ahead`)."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def block_facts(
     maxima = {
         "weight": float(query_weights.max()),
         "length": float(lengths.max()),
-        "norm": float(row_norms(block.features.astype(np.float64)).max()),
+        "norm": largest_norm(block.features),
         "classes": max(
             log_choose(int(n), int(k)) for n, k in zip(lengths, n_relevant, strict=True)
         ),
@@ -187,6 +188,16 @@ def block_facts(
     return BlockFacts(
         block.n_queries, sums | of_lists, maxima | pair_maxima, minima, sizes, too_long
     )
+
+
+def largest_norm(features: FeatureMatrix) -> float:
+    """The largest norm of a document, in float64."""
+    X = features.astype(np.float64)
+    if sparse.issparse(X):
+        squares = X.power(2) @ np.ones(X.shape[1])
+    else:
+        squares = np.einsum("ij,ij->i", X, X)
+    return float(np.sqrt(squares.max()))
 
 
 def pair_facts(

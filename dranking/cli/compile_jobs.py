@@ -56,6 +56,13 @@ def _largest_hinges() -> None:
     largest_hinges(Lists(*lists), scores, slopes)
 
 
+def _most_violated_by_ndcg() -> None:
+    from dranking.kernels.listwise.rankings import most_violated_by_ndcg
+
+    (_, gains, discounts, _, _), scores, _ = _lists()
+    most_violated_by_ndcg(frozen(scores), gains, discounts, np.empty(2, dtype=np.int64))
+
+
 def _sum_of_hinges() -> None:
     from dranking.kernels.listwise.rankings import Lists, sum_of_hinges
 
@@ -129,6 +136,7 @@ JOBS: dict[str, Callable[[], object]] = {
     "plain_hinge": _plain_hinge,
     "coregularised_steps": _coregularised_steps,
     "largest_hinges": _largest_hinges,
+    "most_violated_by_ndcg": _most_violated_by_ndcg,
     "sum_of_hinges": _sum_of_hinges,
 }
 

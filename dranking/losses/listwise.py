@@ -68,6 +68,7 @@ class ArgmaxHinge(NamedTuple):
         """Value, and a subgradient (n_documents,) with respect to the scores."""
         slopes = np.empty(len(scores))
         before_first_call("largest_hinges")
+        before_first_call("most_violated_by_ndcg")  # a part of it
         return listwise.largest_hinges(frozen_lists(lists), frozen(scores), slopes), slopes
 
     def too_long(self, lists: Lists) -> TooLong | None:

@@ -19,7 +19,8 @@ from dranking.rankers.greedy.estimator import GreedyRankRLS, warn_of_rounding
 from dranking.rankers.greedy.path import Selection, SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out.predictions import with_exact_ties
-from dranking.rankers.linear.estimator import LinearRanker, check_training_data
+from dranking.rankers.linear.checks import check_training_data
+from dranking.rankers.linear.estimator import LinearRanker
 from dranking.rankers.linear.model import LinearModel
 from dranking.rankers.max_margin.estimator import MaxMarginRanker
 from dranking.rankers.pairwise.lcra import LCRA

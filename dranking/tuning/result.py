@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dranking.metrics.measures.by_name import SQUARED_ERROR
 from dranking.rankers.linear.model import LinearModel
-from dranking.rankers.linear.parameters import json_ready
+from dranking.rankers.linear.options import json_ready
 from dranking.tuning.choice import GridPoint, Rule
 from dranking.tuning.grid import Criterion
 from dranking.tuning.settings import Setting

@@ -19,7 +19,7 @@ from dranking.errors import DivergedError, TuningWarning, UsageError, warn_user
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.measures.by_name import SQUARED_ERROR, get_measure, higher_is_better
 from dranking.rankers.linear.model import LinearModel
-from dranking.rankers.linear.parameters import json_ready
+from dranking.rankers.linear.options import json_ready
 from dranking.tuning.choice import GridPoint, Rule, check_rule, choose, default_rule, edge_of
 from dranking.tuning.families import Family, ModelName, family_of, tunable_of
 from dranking.tuning.folds import QueryKFold, split_queries

@@ -9,7 +9,7 @@ from typing import NotRequired, TypeAlias, TypedDict, cast
 
 from dranking.data.scaling import Normalize
 from dranking.errors import UsageError
-from dranking.rankers.linear.parameters import check_positive
+from dranking.rankers.linear.checks import check_positive
 
 Axes: TypeAlias = dict[str, list[float | None]]
 """Values to try of each parameter, by its name."""

@@ -100,7 +100,10 @@ def test_what_has_begun_is_waited_for_and_what_has_not_is_kept(tmp_path):
     ("arguments", "names"),
     [
         ("select data.zarr", "update dense_gram_rows"),
-        ("report m.json d.zarr --train=t", "update dense_gram_rows sum_of_hinges largest_hinges"),
+        (
+            "report m.json d.zarr --train=t",
+            "update dense_gram_rows most_violated_by_ndcg sum_of_hinges",
+        ),
         ("report m.json d.zarr", ""),
         ("train ranksvm d.zarr", "hinge_curvature plain_hinge"),
         ("train rankrls d.zarr", ""),

@@ -38,8 +38,8 @@ from dranking.rankers.bilinear.training import (
     refit_from,
     tuple_error,
 )
+from dranking.rankers.linear.checks import check_positive, check_whole
 from dranking.rankers.linear.model import versions
-from dranking.rankers.linear.parameters import check_positive, check_whole
 from dranking.rankers.training.checkpoint import TrainingCheckpoint
 from dranking.rankers.training.epochs import run_epochs
 from dranking.rankers.training.validation import EpochValidation

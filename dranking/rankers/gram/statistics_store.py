@@ -42,7 +42,7 @@ from dranking.kernels.gram.per_query import add_up
 from dranking.kernels.gram.whole_blocks import add_weighted
 from dranking.kernels.lqo.all_features import solved_or_nearest
 from dranking.kernels.machine.compile import frozen
-from dranking.rankers.linear.estimator import check_training_data
+from dranking.rankers.linear.checks import check_training_data
 
 Array = NDArray[np.float64]
 

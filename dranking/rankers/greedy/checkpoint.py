@@ -20,7 +20,7 @@ from dranking.files.places import AnyPlace, as_place
 from dranking.files.reading import read_bytes
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.rankers.greedy.path import SelectionPath, SelectionRules
-from dranking.rankers.linear.parameters import json_ready
+from dranking.rankers.linear.options import json_ready
 from dranking.rankers.training.checkpoint import check_same_settings
 
 

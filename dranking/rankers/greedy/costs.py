@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.errors import UsageError
-from dranking.rankers.linear.parameters import check_positive
+from dranking.rankers.linear.checks import check_positive
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -17,7 +17,7 @@ from dranking.errors import UsageError
 from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.greedy.costs import FeatureCosts
 from dranking.rankers.greedy.rescoring import Rescoring
-from dranking.rankers.linear.parameters import check_whole
+from dranking.rankers.linear.checks import check_whole
 
 Array = NDArray[np.float64]
 

@@ -22,7 +22,7 @@ from dranking.metrics.evaluate import evaluate_queries
 from dranking.metrics.measures.by_name import get_measure, higher_is_better
 from dranking.rankers.leave_query_out.held_out import FeatureSets
 from dranking.rankers.leave_query_out.predictions import measure_sets, with_exact_ties
-from dranking.rankers.linear.parameters import check_count
+from dranking.rankers.linear.checks import check_count
 
 Array = NDArray[np.float64]
 

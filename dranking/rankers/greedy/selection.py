@@ -28,8 +28,7 @@ from dranking.rankers.leave_query_out.memory_plan import MemoryPlan, plan_memory
 from dranking.rankers.leave_query_out.predictions import LqoMeasure
 from dranking.rankers.leave_query_out.refit import RefitCriterion
 from dranking.rankers.leave_query_out.sparse import SparseCriterion
-from dranking.rankers.linear.estimator import check_training_data
-from dranking.rankers.linear.parameters import check_positive
+from dranking.rankers.linear.checks import check_positive, check_training_data
 
 SEARCHES: dict[str, type[Search]] = {
     "forward": ForwardSearch,

@@ -11,7 +11,7 @@ from dranking.engine.executor import Executor
 from dranking.engine.memory import format_bytes, parse_memory
 from dranking.engine.tile_layout import MAX_TILE_BYTES, tile_ranges
 from dranking.errors import UsageError
-from dranking.rankers.linear.parameters import check_whole
+from dranking.rankers.linear.checks import check_whole
 
 MOST_PICKS = 16
 """Largest number of picks in one update of a dense state. With so many picks, the work that the

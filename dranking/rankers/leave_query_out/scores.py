@@ -36,7 +36,8 @@ from dranking.errors import UsageError
 from dranking.kernels.lqo.held_out import weights_of
 from dranking.rankers.gram.triangular_factor import MAX_FACTORED_FEATURES
 from dranking.rankers.leave_query_out.held_out import FeatureSets, Fits, fit_without_each_query
-from dranking.rankers.linear.estimator import LinearRanker, check_training_data
+from dranking.rankers.linear.checks import check_training_data
+from dranking.rankers.linear.estimator import LinearRanker
 from dranking.rankers.linear.scoring import (
     columns_of_collection,
     linear_scores,

@@ -23,11 +23,11 @@ from dranking.errors import DataError, ScalingWarning, UsageError, warn_user
 from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
 from dranking.metrics.per_query import PerQuery
 from dranking.metrics.scorers import measured_rows
+from dranking.rankers.linear.checks import check_training_data
 from dranking.rankers.linear.evaluation import measure_blocks
 from dranking.rankers.linear.fit_arguments import is_standardised, refusing_others
 from dranking.rankers.linear.model import LinearModel, versions
-from dranking.rankers.linear.options import Options
-from dranking.rankers.linear.parameters import json_ready
+from dranking.rankers.linear.options import Options, json_ready
 from dranking.rankers.linear.scoring import table_scores
 
 NO_QID = (
@@ -315,17 +315,3 @@ def feature_indices(dataset: Dataset, features: Sequence[int | str]) -> list[int
         int(dataset.columns_of([feature])[0]) if isinstance(feature, str) else feature
         for feature in features
     ]
-
-
-def check_training_data(dataset: Dataset) -> None:
-    """Raise DataError if the data has no features or no labelled document."""
-    if not dataset.n_features:
-        raise DataError(
-            f"the data has 0 feature(s) (shape=({dataset.n_documents}, 0)) while a minimum of 1 "
-            "is required."
-        )
-    if dataset.n_unlabelled == dataset.n_documents:
-        raise DataError(
-            f"there is no labelled document among {dataset.n_documents}; "
-            "training needs documents with relevance."
-        )

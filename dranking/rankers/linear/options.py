@@ -1,11 +1,14 @@
-"""Parameters that belong together: an object that is one parameter of a ranker."""
+"""Parameters that belong together as one object, and the values of parameters in JSON."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator
+from upath import UPath
 
 from dranking.errors import UsageError
 
@@ -45,3 +48,18 @@ class Options(BaseEstimator):  # type: ignore[misc]
                 f"{cls.__name__} has no {', '.join(unknown)}; choose from {', '.join(known)}."
             )
         return cls(**given)
+
+
+def json_ready(value: Any) -> Any:
+    """Convert a parameter for JSON: NumPy numbers to Python's, infinity and places to text."""
+    if isinstance(value, (os.PathLike, UPath)):
+        return str(value)
+    if isinstance(value, (np.generic, np.ndarray)):
+        return json_ready(value.tolist())
+    if isinstance(value, Options):
+        return json_ready(value.get_params())
+    if isinstance(value, Mapping):
+        return {str(name): json_ready(v) for name, v in value.items()}
+    if isinstance(value, (list, tuple, range)):
+        return [json_ready(v) for v in value]
+    return str(value) if isinstance(value, float) and np.isinf(value) else value

@@ -16,9 +16,14 @@ from dranking.errors import UsageError
 from dranking.files.places import AnyPlace
 from dranking.losses.margins import MarginRule, Margins, margin_targets
 from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
-from dranking.rankers.linear.estimator import LinearRanker, check_training_data
+from dranking.rankers.linear.checks import (
+    check_count,
+    check_positive,
+    check_training_data,
+    check_whole,
+)
+from dranking.rankers.linear.estimator import LinearRanker
 from dranking.rankers.linear.fit_arguments import refusing_others
-from dranking.rankers.linear.parameters import check_count, check_positive, check_whole
 from dranking.rankers.max_margin import cutting_planes
 from dranking.rankers.max_margin.cutting_planes import Minimum, Risk
 from dranking.rankers.max_margin.cutting_planes import warn_of_gap as warn_of_planes

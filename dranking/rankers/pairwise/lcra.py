@@ -21,8 +21,8 @@ from dranking.engine.mixing import Shards, Source
 from dranking.errors import DataError, UsageError
 from dranking.kernels.pairwise.coregularised import Views
 from dranking.kernels.pairwise.sgd import Steps
+from dranking.rankers.linear.checks import check_count, check_positive
 from dranking.rankers.linear.fit_arguments import refusing_others
-from dranking.rankers.linear.parameters import check_count, check_positive
 from dranking.rankers.pairwise.coregularisation import CoregularisedEpoch
 from dranking.rankers.pairwise.epochs import AveragedState
 from dranking.rankers.pairwise.pair_blocks import (

@@ -10,8 +10,8 @@ import numpy as np
 from dranking.errors import UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
 from dranking.metrics.measures.by_name import get_measure
+from dranking.rankers.linear.checks import check_count, check_positive
 from dranking.rankers.linear.options import Options
-from dranking.rankers.linear.parameters import check_count, check_positive
 from dranking.rankers.pairwise.pair_blocks import Label
 from dranking.sampling.pairs import Balance, PairRule, Positions
 

@@ -12,8 +12,8 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.errors import UsageError
 from dranking.losses.pairwise import SQUARED_HINGE, Logistic, PairLoss
+from dranking.rankers.linear.checks import check_positive, check_whole
 from dranking.rankers.linear.estimator import LinearRanker
-from dranking.rankers.linear.parameters import check_positive, check_whole
 from dranking.rankers.pairwise.hinge import minimise_hinge
 from dranking.rankers.pairwise.minimise import Minimum, minimise, warn_of_gap
 from dranking.rankers.pairwise.objective import PairwiseObjective

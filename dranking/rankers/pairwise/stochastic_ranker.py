@@ -22,9 +22,9 @@ from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace
 from dranking.kernels.pairwise import sgd
 from dranking.kernels.pairwise.sgd import Steps
-from dranking.rankers.linear.estimator import LinearRanker, check_training_data
-from dranking.rankers.linear.options import Options
-from dranking.rankers.linear.parameters import check_count, check_positive, json_ready
+from dranking.rankers.linear.checks import check_count, check_positive, check_training_data
+from dranking.rankers.linear.estimator import LinearRanker
+from dranking.rankers.linear.options import Options, json_ready
 from dranking.rankers.pairwise.epochs import AveragedState, PairPlan, ShardEpoch, diverged
 from dranking.rankers.pairwise.options import SGD, Pairs, Validation
 from dranking.rankers.pairwise.pair_blocks import (

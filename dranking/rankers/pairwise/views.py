@@ -10,8 +10,8 @@ import numpy as np
 from dranking.data.column_forms import missing_transforms
 from dranking.data.dataset import Dataset
 from dranking.errors import DataError, UsageError
+from dranking.rankers.linear.checks import check_count
 from dranking.rankers.linear.estimator import feature_indices
-from dranking.rankers.linear.parameters import check_count
 
 ViewGroups: TypeAlias = int | Sequence[Sequence[int | str]]
 

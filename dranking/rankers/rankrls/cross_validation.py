@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.errors import UsageError
+from dranking.rankers.linear.checks import check_positive
 from dranking.rankers.linear.estimator import LinearRanker
-from dranking.rankers.linear.parameters import check_positive
 from dranking.rankers.rankrls.leave_query_out import leave_query_out
 
 DEFAULT_GRID = tuple(2.0**e for e in range(-15, 16))

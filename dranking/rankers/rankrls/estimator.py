@@ -32,8 +32,8 @@ from dranking.rankers.gram.moments import TotalMoments
 from dranking.rankers.gram.rows import ridge_rounding, ridge_weights
 from dranking.rankers.gram.statistics_store import statistics_equations
 from dranking.rankers.gram.triangular_factor import factor_of, takes_factors
-from dranking.rankers.linear.estimator import LinearRanker, check_training_data
-from dranking.rankers.linear.parameters import check_positive
+from dranking.rankers.linear.checks import check_positive, check_training_data
+from dranking.rankers.linear.estimator import LinearRanker
 
 Array = NDArray[np.float64]
 Solver = Literal["auto", "direct", "cg"]
