@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM end a command in order, with their exit codes, and leave no worker behind."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -56,6 +57,7 @@ def test_a_signal_ends_a_selection_in_order(data, tmp_path, scheduler, number, c
         [sys.executable, "-c", PROGRAM, *command, "--scheduler", scheduler],
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
     said = []
     for line in process.stderr:
@@ -63,7 +65,7 @@ def test_a_signal_ends_a_selection_in_order(data, tmp_path, scheduler, number, c
         if line == "round\n":
             break
     family = psutil.Process(process.pid).children(recursive=True)
-    process.send_signal(number)
+    os.killpg(process.pid, number)  # as a terminal sends it, to the workers too
     _, rest = process.communicate(timeout=60)
     said = "".join(said) + rest
     assert process.returncode == code, said

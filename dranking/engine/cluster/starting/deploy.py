@@ -162,7 +162,7 @@ def local_cluster(options: Mapping[str, Any]) -> Any:
     """
     from distributed import LocalCluster
 
-    from dranking.engine.cluster.starting.local_workers import QuickNanny
+    from dranking.engine.cluster.starting.local_workers import QuickNanny, signals_for_the_driver
 
     # By default, the dashboard would listen on every interface.
     defaults: dict[str, Any] = {
@@ -173,7 +173,8 @@ def local_cluster(options: Mapping[str, Any]) -> Any:
     }
     if options.get("processes", True):
         defaults["worker_class"] = QuickNanny
-    return start(LocalCluster, {**defaults, **options}, REUSE_MEMORY)
+    with signals_for_the_driver():
+        return start(LocalCluster, {**defaults, **options}, REUSE_MEMORY)
 
 
 def batch_options(options: Mapping[str, Any], section: str) -> dict[str, Any]:

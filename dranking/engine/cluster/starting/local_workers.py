@@ -7,6 +7,9 @@ system before they reach their limit.
 from __future__ import annotations
 
 import multiprocessing
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from multiprocessing import resource_tracker, synchronize
 from typing import Any
@@ -24,6 +27,26 @@ HELD_SHARE = 0.6
 
 HELD_MILLISECONDS = 100
 """Time between two measurements of the memory of the process; Dask itself measures as often."""
+
+
+FOR_THE_DRIVER = {signal.SIGINT, signal.SIGTERM}
+"""Signals that a terminal or a batch system sends to every process of a command."""
+
+
+@contextmanager
+def signals_for_the_driver() -> Iterator[None]:
+    """Block `FOR_THE_DRIVER` in the threads and processes that this thread starts meanwhile.
+
+    The driver answers these signals, and kills its workers. A worker that answered too would print
+    a traceback, since the signal may reach it anywhere, while it imports modules for example. A
+    worker whose driver is gone ends by itself.
+    """
+    resource_tracker.ensure_running()  # which would unblock the signals as it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, FOR_THE_DRIVER)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class QuickNanny(Nanny):  # type: ignore[misc]  # distributed has no types

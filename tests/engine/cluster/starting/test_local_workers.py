@@ -1,5 +1,6 @@
 """Workers on this machine reuse freed memory, and give it back near their limit."""
 
+import signal
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -37,6 +38,13 @@ def test_workers_give_memory_back_near_their_limit_alone(limit, used, n_calls, m
     )
     local_workers.FrugalWorker.give_back(worker)
     assert len(calls) == n_calls
+
+
+@pytest.mark.cluster
+def test_signals_to_all_processes_of_a_command_are_left_to_the_driver(client):
+    for blocked in client.run(signal.pthread_sigmask, signal.SIG_BLOCK, ()).values():
+        assert {signal.SIGINT, signal.SIGTERM} <= set(blocked)
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 @pytest.mark.cluster
