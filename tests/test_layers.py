@@ -108,7 +108,7 @@ ROOMS = {
 
 KERNELS_MAY_IMPORT = {
     *("numpy", "scipy", "numba"),
-    *("collections", "contextlib", "ctypes", "fractions", "gc", "math", "mmap"),
+    *("collections", "contextlib", "ctypes", "fractions", "math", "mmap"),
     *("sys", "threading", "typing", "weakref"),
 }
 HEAVY = ("dask", "distributed", "matplotlib", "numba", "pandas", "sklearn", "zarr")

@@ -16,7 +16,6 @@ cannot be written, in the user's cache directory. All processes of a host that r
 the same user share it.
 """
 
-import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
@@ -36,34 +35,17 @@ _not_kept: list[str] = []
 """Names of kernels for which there is no folder that takes a cache."""
 
 
-class _Compilation(event.Listener):  # type: ignore[misc]
-    """Passes the first compilation on, and lets the garbage collector look less often meanwhile.
-
-    A compilation makes a million objects that stay alive until its end: the collector would look
-    at them again and again, for a tenth of the time. Kernels from the cache are not compiled. A
-    kernel's own kernels are compiled inside its compilation; one thread compiles at a time.
-    """
-
-    THRESHOLDS = 50_000, 20, 100
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._before = self.THRESHOLDS
+class _FirstUse(event.Listener):  # type: ignore[misc]
+    """Passes the first compilation on; kernels from the cache are not compiled."""
 
     def on_start(self, event: Any) -> None:
         first_use.compiling()
-        self._depth += 1
-        if self._depth == 1:
-            self._before = gc.get_threshold()
-            gc.set_threshold(*self.THRESHOLDS)
 
     def on_end(self, event: Any) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            gc.set_threshold(*self._before)
+        pass
 
 
-event.register("numba:compile", _Compilation())
+event.register("numba:compile", _FirstUse())
 
 
 @contextmanager
