@@ -1,5 +1,6 @@
 """Calls that new users try first: each works, or the error says what to do."""
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
@@ -81,6 +82,14 @@ def test_a_ranker_is_exported_as_its_model(ranker):
         (lambda t, r: dr.open_dataset(t.to_numpy()), r"from_arrays\(X, y, qid\)"),
         (lambda t, r: dr.evaluate(r, t.to_numpy()), r"from_arrays\(X, y, qid\)"),
         (lambda t, r: dr.evaluate(r, t[[*NAMES, "qid"]]), r"Columns\(relevance=\.\.\."),
+        (
+            lambda t, r: dr.evaluate(r, t.rename(columns={"qid": "query", "relevance": "label"})),
+            r"dr\.from_table\(table, dr\.Columns\(qid=\.\.\., relevance=\.\.\.\)\)\.$",
+        ),
+        (
+            lambda t, r: dr.RankRLS().fit(dd.from_pandas(t.rename(columns={"relevance": "label"}))),
+            r"fit\(frame, y=\.\.\.\)",
+        ),
         (lambda t, r: dr.evaluate("m.json", t), r"load_model\('m\.json'\)"),
         (lambda t, r: dr.compare(dr.evaluate(r, t), r), r"dranking\.evaluate\(a, data\)"),
         (lambda t, r: dr.RankRLS().fit(t.sample(frac=1, random_state=0)), "sort them by query"),
@@ -108,6 +117,7 @@ def test_errors_say_what_to_do(table, ranker, call, message):
         ({"group": [10] * 24}, r"qid=np\.repeat\(np\.arange\(len\(group\)\), group\)"),
         ({"groups": [0] * 240}, "as qid="),
         ({"sample_weight": np.ones(240)}, "query_weights="),
+        ({"eval_set": [(np.ones((2, 3)), [0, 1])]}, r"dr\.tune\(train, grid, validation=later\)"),
     ],
 )
 @pytest.mark.parametrize("ranker", [dr.RankRLS(), dr.GreedyRankRLS(2), dr.SPD()], ids=repr)

@@ -15,7 +15,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.roles import QID, RELEVANCE, Columns
 from dranking.data.tables.any_table import is_table
-from dranking.data.tables.columns import Layout, find_layout
+from dranking.data.tables.columns import DASK_FRAME, Layout, find_layout
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.in_memory import (
     MemoryDataset,
@@ -167,7 +167,7 @@ def _layout(
         raise DataError(f"a column of the dask DataFrame mixes types ({error}).") from error
     roles = given.roles
     columns = Columns(roles.qid, roles.relevance, roles.docid, roles.weight, given.features)
-    layout = find_layout(schema, columns, "the dask DataFrame")
+    layout = find_layout(schema, columns, DASK_FRAME)
     return replace(layout, qid_is_text=qid_is_text)
 
 

@@ -20,6 +20,12 @@ from dranking.data.tables.numeric_values import is_number
 from dranking.errors import DataError, UsageError
 from dranking.files.json_files import parse_json
 
+TABLE, DASK_FRAME = "the table", "the dask DataFrame"
+"""How errors name tables that are no files."""
+
+FIT_NAMES = {QID: "qid", RELEVANCE: "y"}
+"""Arguments of the `fit` of estimators that name columns of a table."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -135,20 +141,38 @@ def _check_there(schema: pa.Schema, names: Sequence[str], where: str) -> None:
     absent = [name for name in names if name not in schema.names]
     if not absent:
         return
-    hints = [
-        f" Name the column of {what} with {option}-column (Columns({option.lstrip('-')}=...))."
-        for name, what, option in (
-            (QID, "query ids", "--qid"),
-            (RELEVANCE, "grades", "--relevance"),
-        )
-        if name in absent
-    ]
-    if RELEVANCE in absent:
-        hints.append(" If there are no labels, say --no-relevance (Columns(relevance=None)).")
     raise DataError(
         f"{where}: there is no column {_listed(absent)}. The columns are {_listed(schema.names)}."
-        + "".join(hints)
+        + _how_to_name(absent, where)
     )
+
+
+def _how_to_name(absent: Sequence[str], where: str) -> str:
+    """How to say which column holds query ids and which grades, where the default names are absent.
+
+    Options are of the command line, which reads no tables in memory.
+    """
+    meanings = {QID: "query ids", RELEVANCE: "grades"}
+    roles = [role for role in meanings if role in absent]
+    if not roles:
+        return ""
+    if where == TABLE:
+        named = ", ".join(f"{role}=..." for role in roles)
+        none = " (relevance=None if there are no labels)" if RELEVANCE in roles else ""
+        return f" Say which column is what{none}: dr.from_table(table, dr.Columns({named}))."
+    if where == DASK_FRAME:
+        named = ", ".join(f"{FIT_NAMES[role]}=..." for role in roles)
+        return (
+            f" Name the columns in fit(frame, {named}); elsewhere give them these names: "
+            "frame.rename(columns=...)."
+        )
+    hints = [
+        f" Name the column of {meanings[role]} with --{role}-column (Columns({role}=...))."
+        for role in roles
+    ]
+    if RELEVANCE in roles:
+        hints.append(" If there are no labels, say --no-relevance (Columns(relevance=None)).")
+    return "".join(hints)
 
 
 def _check_role_types(schema: pa.Schema, roles: Roles, where: str) -> None:

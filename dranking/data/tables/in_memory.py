@@ -16,7 +16,7 @@ from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, QID, RELEVANCE, Columns, Roles
 from dranking.data.tables.any_table import as_table, is_table
-from dranking.data.tables.columns import find_layout
+from dranking.data.tables.columns import TABLE, find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import as_ids, check_no_null, row_place
 from dranking.data.tables.numeric_values import (
@@ -213,7 +213,7 @@ def from_table(
     (1, 2, ('bm25',))
     """
     table = as_table(table)
-    layout = find_layout(table.schema, columns, "the table")
+    layout = find_layout(table.schema, columns, TABLE)
     ids = concat_ids([table], layout.roles.qid, layout.qid_is_text)
     check_no_null(ids, layout.roles.qid)
     query_ptr = np.append(run_starts(ids), len(ids))
@@ -226,7 +226,7 @@ def from_table(
         return rows_to_block([rows], layout, positions, lambda row: row_place(start + row))
 
     names = layout.feature_names
-    transforms = recorded_transforms([("the table", table.schema)], names)
+    transforms = recorded_transforms([(TABLE, table.schema)], names)
     blocks = _blocks(block, query_ptr, max_documents)
     return MemoryDataset(blocks, names, transforms, layout.roles)
 

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from dranking.data.roles import QID, RELEVANCE, Columns, Roles
-from dranking.data.tables.columns import find_layout
+from dranking.data.tables.columns import DASK_FRAME, find_layout
 from dranking.engine.collections.parts import make_part
 from dranking.errors import DataError, UsageError
 
@@ -211,7 +211,7 @@ def _check_there(frame: Any, roles: Roles) -> None:
     names = [str(name) for name in frame.columns]
     if not {roles.qid, roles.relevance} <= {*names, None}:
         schema = pa.schema([(name, pa.null()) for name in names])
-        find_layout(schema, Columns(roles.qid, roles.relevance), "the dask DataFrame")
+        find_layout(schema, Columns(roles.qid, roles.relevance), DASK_FRAME)
 
 
 def _with_index_as_column(frame: Any, qid: str) -> Any:

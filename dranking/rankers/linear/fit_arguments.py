@@ -14,7 +14,14 @@ from dranking.data.tables.in_memory import MemoryDataset
 Arguments = ParamSpec("Arguments")
 Fitted = TypeVar("Fitted")
 
+OTHER_QUERIES = (
+    "choose hyperparameters on other queries with dr.tune(train, grid, validation=later), measure "
+    "a fitted ranker with dr.evaluate(ranker, later); SPD, LCRA and MaxMarginRanker follow their "
+    "steps with fit(..., validation=later)"
+)
+
 INSTEAD = {
+    **dict.fromkeys(["eval_set", "eval_group", "eval_qid"], OTHER_QUERIES),
     "group": "pass the query id of each row, qid=np.repeat(np.arange(len(group)), group)",
     "groups": "pass the query id of each row as qid=",
     "sample_weight": "pass query_weights=, one weight for each query",

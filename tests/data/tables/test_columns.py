@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dranking as dr
@@ -91,8 +92,11 @@ def test_columns_of_any_name(tmp_path):
     assert ours.doc_ids.equals(theirs.doc_ids)
     np.testing.assert_array_equal(ours.relevance, theirs.relevance)
     np.testing.assert_array_equal(ours.query_weights, theirs.query_weights)
-    with pytest.raises(DataError, match=r"no column 'qid'.*--qid-column \(Columns\(qid=\.\.\.\)\)"):
+    with pytest.raises(DataError, match=r"no column 'qid'.*dr\.Columns\(qid=\.\.\., relevance="):
         dr.from_table(renamed)
+    pq.write_table(table, tmp_path / "renamed.parquet")
+    with pytest.raises(DataError, match=r"no column 'qid'.*--qid-column \(Columns\(qid=\.\.\.\)\)"):
+        dr.open_dataset(tmp_path / "renamed.parquet")
     with pytest.raises(UsageError, match=r"two roles.*'query_id'"):
         dr.from_table(renamed, dr.Columns(**{**roles, "docid": "query_id"}))
 
