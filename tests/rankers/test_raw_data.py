@@ -1,6 +1,7 @@
 """What rankers state on raw data sets is exact to 1e-9, or their certificates say otherwise.
 
-Searches and RankRLSCV on documents have a hundred data sets more, beside their other tests.
+Searches and RankRLSCV on documents have a hundred data sets each, two hundred together, beside
+their other tests.
 """
 
 import pytest
