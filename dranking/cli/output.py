@@ -59,14 +59,18 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     """Print a title and a table on stdout; columns of numbers are aligned to the right.
 
     Where a table would be too wide even with its cells wrapped, every row is printed as lines of
-    its own, so that no value is cut.
+    its own, so that no value is cut. A table of facts, whose first column has no name, has a line
+    for each fact there.
     """
     texts = [[literal(format_value(value)) for value in row] for row in rows]
     print_line(title, style="bold")
     cells = [[literal(column), *(row[i] for row in texts)] for i, column in enumerate(columns)]
     widths = _widths(cells, console.width)
     if widths is None:
-        _print_row_by_row(columns, texts)
+        if columns[0] or len(columns) > 2:
+            _print_row_by_row(columns, texts)
+        else:
+            _print_facts(texts)
         return
     table = Table()
     for index, width in enumerate(widths):
@@ -120,6 +124,16 @@ def _print_row_by_row(columns: Sequence[str], texts: Sequence[Sequence[Text]]) -
         for column, text in zip(columns, row, strict=True):
             lines.add_row(literal(column, "dim"), text)
         console.print(lines, end="\n\n" if row is not texts[-1] else "\n")
+
+
+def _print_facts(texts: Sequence[Sequence[Text]]) -> None:
+    """Print names and values beside each other; values that are too long go on below."""
+    lines = Table.grid(padding=(0, 2))
+    lines.add_column(style="dim", overflow="fold")
+    lines.add_column(overflow="fold")
+    for row in texts:
+        lines.add_row(*row)
+    console.print(lines)
 
 
 def print_facts(title: str, facts: Mapping[str, Any], column: str = "value") -> None:

@@ -79,7 +79,8 @@ class Profile:
             return ""
         return (
             f"{n} of {len(self.columns)} features have values far above the others: try "
-            "tune --normalize none,log,query-minmax, or select --forms raw,log,query-minmax."
+            "tune --folds 5 --regularization 2^-5..2^15 --normalize none,log,query-minmax, or "
+            "select --forms raw,log,query-minmax."
         )
 
 

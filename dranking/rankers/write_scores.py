@@ -24,7 +24,7 @@ from dranking.engine.block_tasks import submit_with_blocks
 from dranking.engine.executor import Executor, Task, get_executor
 from dranking.engine.map_blocks import gather_oldest
 from dranking.engine.progress import report
-from dranking.errors import DataError
+from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.writing.commit import DirectoryCommit, begin_directory
 from dranking.files.writing.output_checks import SUCCESS_NAME
@@ -35,7 +35,7 @@ Columns = NDArray[np.intp]
 
 
 def write_scores(
-    model: LinearModel,
+    model: Any,
     dataset: Dataset,
     output: AnyPlace,
     *,
@@ -52,7 +52,7 @@ def write_scores(
     Parameters
     ----------
     model
-        Model whose features are found in the data by name.
+        Model or fitted linear estimator, whose features are found in the data by name.
     dataset
         The documents, which need no labels.
     output
@@ -71,11 +71,17 @@ def write_scores(
     Raises
     ------
     UsageError
-        If the output exists and `overwrite` is false, holds something else, or is local and not
-        the same directory on all hosts.
+        If the model is not linear, the data is no data set, or the output exists and `overwrite` is
+        false, holds something else, or is local and not the same directory on all hosts.
     DataError
         If the data lacks features, a value is missing, or the scaling is another.
     """
+    model = _linear(model)
+    if not isinstance(dataset, Dataset):
+        raise UsageError(
+            f"write_scores takes a data set, not a {type(dataset).__name__}; make one of a table "
+            "with dr.from_table(table, dr.Columns(relevance=None)), of files with dr.open_dataset."
+        )
     dataset.check_documents()
     output = as_place(output, storage_options)
     check_scores_output(output)
@@ -95,6 +101,17 @@ def write_scores(
         commit.check_parts(part.name for part in parts)
         commit.finish(manifest_text(parts))
     return n_documents
+
+
+def _linear(model: Any) -> LinearModel:
+    found = model.fitted_model() if hasattr(model, "fitted_model") else model
+    if not isinstance(found, LinearModel):
+        raise UsageError(
+            f"write_scores takes a linear model or a fitted ranker, not a {type(model).__name__}. "
+            "evaluate and compare take other scorers as they are; to store scores, write a table "
+            "of qid, docid and score, as pandas.DataFrame.to_parquet does."
+        )
+    return found
 
 
 def _write_parts(

@@ -13,11 +13,12 @@ from dranking.cli.app import app
 from dranking.cli.commands.export import export
 from dranking.cli.commands.ingest import ingest
 from dranking.cli.commands.train.linear import ranksvm
-from dranking.cli.options.shared import Forms
+from dranking.cli.options.shared import Convention, Forms
 from dranking.cli.options.tune import MODELS, TuneModel
 from dranking.data.forms import FormName
 from dranking.data.scaling import Normalize
 from dranking.export.formats import FORMATS
+from dranking.metrics.conventions import CONVENTIONS
 from dranking.metrics.measures.by_name import MEASURES
 from dranking.rankers.pairwise.ranksvm import RankSVM
 from dranking.tuning.families import ModelName, tunable_of
@@ -50,6 +51,11 @@ def test_ingest_offers_every_scaling_and_select_every_form():
     assert set(get_args(FormName)) - {"raw"} == set(get_args(Normalize)) - {"none"}
 
 
+def test_every_convention_is_offered():
+    _, option = get_args(Convention)
+    assert set(CONVENTIONS) == set(option.autocompletion("")) < names_in_help(option)
+
+
 def test_tune_offers_every_model():
     assert get_args(TuneModel) == get_args(ModelName)
 
@@ -57,7 +63,7 @@ def test_tune_offers_every_model():
 def test_train_ranksvm_offers_every_loss():
     offered = inspect.signature(ranksvm, eval_str=True).parameters["loss"].annotation
     losses, _ = get_args(get_args(offered)[0])
-    assert losses == get_type_hints(RankSVM.__init__)["loss"]
+    assert losses == get_type_hints(RankSVM)["loss"]
 
 
 def test_help_is_by_topic_required_options_first_and_the_cluster_last():
@@ -73,7 +79,13 @@ def test_help_is_by_topic_required_options_first_and_the_cluster_last():
 
 def test_bash_completes_commands_and_options(monkeypatch):
     monkeypatch.setenv("_DRANKING_COMPLETE", "complete_bash")
-    for words, completed in (("dranking sel", "select"), ("dranking select --n-f", "--n-features")):
+    for words, completed in (
+        ("dranking sel", "select"),
+        ("dranking select --n-f", "--n-features"),
+        ("dranking evaluate --convention letor4", "letor4"),
+        ("dranking select --convention m", "mslr"),
+        ("dranking predict --alias cham", "champion"),
+    ):
         monkeypatch.setenv("COMP_WORDS", words)
         monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
         shown = CliRunner().invoke(app, [], prog_name="dranking")

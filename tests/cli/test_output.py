@@ -133,6 +133,18 @@ def test_a_table_that_is_too_wide_is_printed_line_by_line(capsys, monkeypatch):
     assert re.sub(r"\s", "", shown).count("a" * 70) == 2
 
 
+def test_facts_that_are_too_wide_are_printed_on_a_line_each(capsys, monkeypatch):
+    monkeypatch.setattr(output, "console", Console(width=60))
+    facts = [("version", "000001"), ("checksums.per_query.parquet", "a" * 64), ("n", 3)]
+    print_table("wide", ["", "value"], facts)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[:2] == [["wide"], ["version", "000001"]]
+    assert lines[2][0] == "checksums.per_query.parquet"
+    assert set(lines[2][1]) == {"a"}
+    assert lines[-1] == ["n", "3"]
+    assert sum(len(line[-1]) for line in lines[2:-1]) == 64
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_words_that_fit_beside_each_other_are_not_cut(width, capsys, monkeypatch):
     """Random tables whose longest words fill the width: each row of words is whole somewhere."""

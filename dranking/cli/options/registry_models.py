@@ -17,6 +17,11 @@ from dranking.files.places import Place
 _TOO_FEW = "two arguments are needed: MODEL and DATA; or give --registry."
 
 
+def complete_alias(begun: str) -> list[str]:
+    """Aliases of versions that begin so, for the shell."""
+    return [name for name in ("champion", "challenger", "previous") if name.startswith(begun)]
+
+
 @dataclass(frozen=True)
 class RegistryOptions:
     """A model by its name in a registry, in place of a file."""
@@ -31,7 +36,8 @@ class RegistryOptions:
         str | None,
         typer.Option(
             help="With --registry: champion, challenger, previous or a version number. "
-            "Default: champion."
+            "Default: champion.",
+            autocompletion=complete_alias,
         ),
     ] = None
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import typer
 
 from dranking.cli.options.cost_files import read_costs
-from dranking.cli.options.shared import Forms, MemoryLimit, names_in
+from dranking.cli.options.shared import Forms, MemoryLimit, complete_convention, names_in
 from dranking.cli.parsing.places import place_of
 from dranking.errors import UsageError
 from dranking.files.places import Place
@@ -103,7 +103,8 @@ class Scoring:
         str | None,
         typer.Option(
             help="Convention of --rescore: standard, letor4, letor3, mslr or trec. "
-            "Default: standard."
+            "Default: standard.",
+            autocompletion=complete_convention,
         ),
     ] = None
 

@@ -94,9 +94,20 @@ MemoryLimit: TypeAlias = Annotated[
         "Default: most of the available memory."
     ),
 ]
+CONVENTIONS = ("standard", "letor4", "letor3", "mslr", "trec")
+
+
+def complete_convention(begun: str) -> list[str]:
+    """Names of conventions that begin so, for the shell."""
+    return [name for name in CONVENTIONS if name.startswith(begun)]
+
+
 Convention: TypeAlias = Annotated[
     str,
-    typer.Option(help="Convention of the metrics: standard, letor4, letor3, mslr or trec."),
+    typer.Option(
+        help="Convention of the metrics: standard, letor4, letor3, mslr or trec.",
+        autocompletion=complete_convention,
+    ),
 ]
 
 

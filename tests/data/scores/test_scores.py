@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.linear_model import LinearRegression
 
 import dranking as dr
 from dranking.data.blocks import BlockInfo, QueryBlock
@@ -127,6 +128,19 @@ def test_writing_again_needs_overwrite_and_replaces_scores_alone(tmp_path):
     dr.write_dataset([dataset.block(0)], tmp_path / "data")
     with pytest.raises(UsageError, match="holds a dranking-dataset"):
         dr.write_scores(MODEL, dataset, tmp_path / "data", overwrite=True)
+
+
+def test_fitted_rankers_are_written_as_their_models_and_others_are_refused(tmp_path):
+    dataset = dataset_of()
+    fitted = dr.RankRLS().fit(dataset)
+    for name, model in (("ranker", fitted), ("model", fitted.to_model())):
+        dr.write_scores(model, dataset, tmp_path / name)
+    ranker, model = (pq.read_table(tmp_path / name) for name in ("ranker", "model"))
+    assert ranker.equals(model)
+    with pytest.raises(UsageError, match=r"not a LinearRegression.*to_parquet"):
+        dr.write_scores(LinearRegression(), dataset, tmp_path / "other")
+    with pytest.raises(UsageError, match=r"not a DataFrame.*from_table"):
+        dr.write_scores(fitted, rows_with_features(), tmp_path / "other")
 
 
 def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
