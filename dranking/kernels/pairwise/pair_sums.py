@@ -116,10 +116,14 @@ def below_in_tree(counts: Array, sums: Array, rank: int) -> tuple[float, float]:
 
 @kernel
 def highest(ranks: Ints) -> int:
-    """The highest rank of a query; Numba compiles a maximum of an array for half a second."""
+    """The highest rank of a query.
+
+    Numba compiles a maximum of an array for half a second, and two functions for one of numbers.
+    """
     top = 0
     for rank in ranks:
-        top = max(top, rank)
+        if rank > top:
+            top = rank
     return top
 
 
@@ -228,10 +232,12 @@ def inverted_pairs(
 
 
 @kernel
-def is_wide(scores: Array, order: Ints) -> bool:
-    """Whether the pairs of a query are listed; see `WIDE`."""
-    spread: float = scores[order[-1]] - scores[order[0]]
-    return not spread <= WIDE + len(scores)
+def is_wide(least: float, most: float, n_documents: int) -> bool:
+    """Whether the pairs of a query are listed, by its extreme scores; see `WIDE`.
+
+    Numbers are one type, where arrays that may be written and that may not are two.
+    """
+    return not most - least <= WIDE + n_documents
 
 
 @kernel
@@ -323,7 +329,7 @@ def hinge_loss(groups: Groups, margins: Array, tangent: Tangent, slopes: Array) 
         slopes[start:end] = 0.0
         if highest(ranks) == 0:
             continue
-        if is_wide(s, order):
+        if is_wide(s[order[0]], s[order[-1]], end - start):
             weight = groups.weights[q]
             loss += listed_hinge_loss(s, ranks, margins, weight, slopes[start:end], numbers)
             continue
@@ -358,7 +364,7 @@ def hinge_curvature(
             out[i] = 2.0 * tangent.numbers[i] * direction[i]
         if highest(ranks) == 0:
             continue
-        if is_wide(s, order):
+        if is_wide(s[order[0]], s[order[-1]], end - start):
             weight = groups.weights[q]
             listed_hinge_curvature(s, ranks, margins, weight, d, out[start:end])
             continue

@@ -85,7 +85,7 @@ def hinge_shortfalls(
         order = tangent.order[start:end]
         if highest(ranks) == 0:
             continue
-        wide = is_wide(s, order)
+        wide = is_wide(s[order[0]], s[order[-1]], n)
         s = s - s[order[n // 2]]  # only differences of scores count
         if wide:
             shortfall, corner = listed_shortfalls(s, ranks, margin, width)
