@@ -104,11 +104,16 @@ class RetrainWarning(UserWarning):
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Give a warning that names the line of the caller outside of dranking."""
+    """Give a warning that names the line of the caller: outside of dranking, or in a command."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dranking."):
+    while frame.f_back is not None and is_below_commands(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def is_below_commands(module: str) -> bool:
+    """Whether a module belongs to dranking, but not to its command line."""
+    return module.startswith("dranking.") and not module.startswith("dranking.cli.")
 
 
 def problems_in(error: ValidationError, document: str, separator: str = "; ") -> str:

@@ -82,7 +82,9 @@ def sum_moments(moments: Moments) -> tuple[Array, Array, Array]:
 
 
 def least_of_opposites(block: QueryBlock) -> Array:
-    """(n_features,) largest |x| of each feature in one block, times -1."""
+    """(n_features,) largest |x| of each feature in one block, times -1; 0 without documents."""
+    if not block.n_documents:
+        return np.zeros(block.n_features)
     largest = abs(block.features).max(axis=0)
     values = largest.toarray() if block.is_sparse else largest
     return -np.asarray(values, np.float64).ravel()
