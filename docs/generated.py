@@ -13,9 +13,9 @@ from dranking.retrain.config.config import RetrainConfig
 
 MARK = re.compile(r"<!-- generated: (.+?) -->")
 KINDS = {
-    "Rankers": ("rankers", "tuning"),
+    "Rankers": ("rankers",),
+    "Evaluation, tuning and reports": ("metrics", "tuning", "bounds", "report"),
     "Data": ("data", "engine", "files"),
-    "Measures": ("metrics",),
     "Clicks": ("clicks",),
     "Export": ("export",),
     "Errors": ("errors",),

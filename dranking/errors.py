@@ -67,6 +67,9 @@ class SelectionWarning(UserWarning):
 STATED_ACCURACY = 1e-6
 """Relative error by rounding above which stated numbers are checked, and a warning is given."""
 
+SCALE = '--normalize standard, in Python normalize="standard"'
+"""The way to scale features, on the command line and in Python, for messages."""
+
 MOST_NAMES = 10
 """Names in a message."""
 
@@ -95,8 +98,12 @@ class TuningWarning(UserWarning):
     """Some settings of a search could not be trained and were not chosen."""
 
 
+class DataWarning(UserWarning):
+    """Some files at the place of the data are not read, and why."""
+
+
 class ClickWarning(UserWarning):
-    """What was learned from clicks holds under a condition that cannot be seen in the clicks."""
+    """A result from clicks holds under a condition that the clicks themselves cannot show."""
 
 
 class RetrainWarning(UserWarning):
@@ -106,14 +113,15 @@ class RetrainWarning(UserWarning):
 def warn_user(message: str, category: type[Warning]) -> None:
     """Give a warning that names the line of the caller: outside of dranking, or in a command."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and is_below_commands(frame.f_globals.get("__name__", "")):
+    while frame.f_back is not None and _is_passed(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 
 
-def is_below_commands(module: str) -> bool:
-    """Whether a module belongs to dranking, but not to its command line."""
-    return module.startswith("dranking.") and not module.startswith("dranking.cli.")
+def _is_passed(module: str) -> bool:
+    """Whether lines of a module are passed over: dranking except its commands, and contextlib."""
+    is_ours = module.startswith("dranking.") and not module.startswith("dranking.cli.")
+    return is_ours or module == "contextlib"
 
 
 def problems_in(error: ValidationError, document: str, separator: str = "; ") -> str:
@@ -135,7 +143,7 @@ def problems_in(error: ValidationError, document: str, separator: str = "; ") ->
 
 
 def _problem(kind: str, message: str) -> str:
-    """What is wrong with an entry, in words for users."""
+    """The error of an entry, in words for users."""
     return (
         "there is no such key"
         if kind == "extra_forbidden"

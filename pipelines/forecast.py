@@ -25,7 +25,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.engine.executor import Task
 from dranking.engine.tile_layout import tile_ranges
-from dranking.engine.traffic import Traffic
+from dranking.engine.tiles import Traffic
 from dranking.engine.tree_sum import combining_tasks, n_subtrees
 from dranking.rankers.gram.sample import is_summed
 from dranking.rankers.greedy.prefetch import MOST_ROWS, ROWS

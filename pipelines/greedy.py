@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 options.regularization,
                 validation=validation,
                 max_features=options.max_features,
-                measure=options.metric,
+                metric=options.metric,
                 convention=options.convention,
                 executor=executor,
             )

@@ -1,4 +1,4 @@
-"""Every package that the code imports is a declared dependency."""
+"""Every package that the code or a test imports is a declared dependency."""
 
 import functools
 import re
@@ -8,7 +8,9 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
-from tests.test_layers import PACKAGE, REPOSITORY, imports_of
+from tests.test_layers import REPOSITORY, imports_of
+
+OURS = {"dranking", "pipelines", "cluster", "tests"}
 
 NOT_INSTALLED = {"azure": ["azure-core"], "mlflow": ["mlflow-skinny"], "compression": []}
 """Distributions of packages that the tests do without, and of a module of later Pythons."""
@@ -19,10 +21,12 @@ def normalised(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def declared():
-    """Distributions of the dependencies and of the extras, without the extra of the tests."""
+def declared(*, for_tests):
+    """Distributions of the dependencies and of the extras, the extra of the tests only if asked."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    extras = {**project["optional-dependencies"], "test": []}
+    extras = project["optional-dependencies"]
+    if not for_tests:
+        extras = {**extras, "test": []}
     return {
         normalised(re.match(r"[\w.-]+", requirement)[0])
         for requirements in (project["dependencies"], *extras.values())
@@ -36,19 +40,28 @@ def distributions_here():
     return {**NOT_INSTALLED, **packages_distributions()}
 
 
-def third_party():
+def third_party(folder):
     """Packages that the code imports from elsewhere, each with a file that does so."""
     return {
-        module.partition(".")[0]: str(file.relative_to(PACKAGE))
-        for file in PACKAGE.rglob("*.py")
+        module.partition(".")[0]: str(file.relative_to(REPOSITORY))
+        for file in (REPOSITORY / folder).rglob("*.py")
         for module in imports_of(file.read_text())
-        if module.partition(".")[0] not in {*sys.stdlib_module_names, "dranking"}
+        if module.partition(".")[0] not in {*sys.stdlib_module_names, *OURS}
     }
 
 
-@pytest.mark.parametrize(("package", "file"), sorted(third_party().items()))
-def test_an_imported_package_is_declared(package, file):
+def undeclared(package, file, *, for_tests):
+    """Distributions of a package that are not declared."""
     distributions = distributions_here().get(package)
     assert distributions is not None, f"{file}: {package} is of no distribution"
-    missing = set(map(normalised, distributions)) - declared()
-    assert not missing, f"{file} imports {package}: declare {missing} in pyproject.toml"
+    return set(map(normalised, distributions)) - declared(for_tests=for_tests)
+
+
+@pytest.mark.parametrize(("folder", "for_tests"), [("dranking", False), ("tests", True)])
+def test_imported_packages_are_declared(folder, for_tests):
+    missing = {
+        f"{file} imports {package}": found
+        for package, file in third_party(folder).items()
+        if (found := undeclared(package, file, for_tests=for_tests))
+    }
+    assert not missing, "declare these distributions in pyproject.toml"

@@ -59,6 +59,9 @@ def test_commands_and_snippets_run(page, folder, monkeypatch):
                 assert program == "dranking"
                 result = CliRunner().invoke(app, arguments)
                 assert result.exit_code == 0, f"{page}: {arguments}\n{result.output}"
+                assert "of those tried" not in result.output, (
+                    f"{page}: the best lambda is at an edge"
+                )
         elif language == "dockerfile":
             check_dockerfile(text)
         else:

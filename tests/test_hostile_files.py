@@ -27,8 +27,8 @@ from dranking.files.checksums import file_checksum
 from dranking.files.json_files import sealed_json
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.retrain.config.config import load_config
-from dranking.retrain.plan import plan_run
 from dranking.retrain.registry.registry import Registry
+from dranking.retrain.run_plan import plan_run
 from dranking.retrain.runner import retrain as run_retrain
 from dranking.retrain.workflows.profiles import parse_profile, profile_edges, profile_of
 from tests.data.store.blocks import edit_index

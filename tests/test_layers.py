@@ -25,7 +25,7 @@ LAYERS = [
 ]
 """The layers, the lowest first. A layer imports from lower layers only."""
 
-WITHIN_A_FLOOR = {
+WITHIN_A_LEVEL = {
     ("tuning", "rankers"),
     ("bounds", "rankers"),
     ("retrain", "export"),
@@ -33,9 +33,37 @@ WITHIN_A_FLOOR = {
 }
 """Imports between layers of one height that are allowed: (importer, imported)."""
 
-ROOMS = {
+PARTS = {
+    "losses": [{"listwise", "pairwise"}, {"margins"}],
+    "engine": [
+        {"blas_threads", "memory", "progress"},
+        {"executor"},
+        {"cluster", "placed_dataset", "tree_sum"},
+        {"block_tasks", "choose_executor", "shard_sums"},
+        {"block_source", "map_blocks", "mixing"},
+        {"tile_layout"},
+        {"tile_tasks"},
+        {"collections", "tiles"},
+        {"dask_collections", "ingest"},
+    ],
+    "tuning": [
+        {"click_evaluation", "evaluation", "folds", "numbers", "settings"},
+        {"choice", "comparison"},
+        {"grid"},
+        {"families", "result"},
+        {"curves", "scores"},
+        {"search"},
+    ],
+    "bounds": [{"risk_bound", "sizes"}, {"formulas", "sample"}, {"caps"}, {"report"}],
+    "report": [
+        {"svg", "training_study"},
+        {"content", "figures", "page"},
+        {"card", "describe", "model_sections", "sections"},
+        {"write_report"},
+    ],
+    "export": [{"terms"}, {"elasticsearch", "expressions", "onnx", "solr"}, {"formats"}],
     "files": [
-        {"checksums", "key_values", "redaction"},
+        {"checksums", "key_values", "redaction", "sizes"},
         {"places"},
         {"requests"},
         {"reading"},
@@ -57,7 +85,7 @@ ROOMS = {
         {"column_forms"},
         {"dataset"},
         {"concatenated", "directory_dataset", "scaling", "tables"},
-        {"letor", "forms", "column_profiles"},
+        {"letor", "forms_dataset", "column_profiles"},
         {"parquet", "regrouping", "scores", "store", "texts"},
         {"statistics"},
         {"open"},
@@ -79,7 +107,7 @@ ROOMS = {
         {"markers", "quarantine"},
         {"outcome", "workflows"},
         {"monitoring", "stages"},
-        {"plan"},
+        {"run_plan"},
         {"stage_runner"},
         {"runner"},
     ],
@@ -101,10 +129,12 @@ ROOMS = {
         {"sorting"},
         {"gram", "text", "listwise", "metrics"},
         {"grouping", "lqo", "pairwise", "products"},
-        {"bilinear"},
+        {"bilinear", "far_columns"},
+        {"relative_products"},
     ],
 }
-"""The rooms of a layer, the lowest first. A room imports from lower rooms of its layer only."""
+"""The folders and files of a layer, the lowest first. A part imports from lower parts of its layer
+only."""
 
 KERNELS_MAY_IMPORT = {
     *("numpy", "scipy", "numba"),
@@ -114,9 +144,9 @@ KERNELS_MAY_IMPORT = {
 HEAVY = ("dask", "distributed", "matplotlib", "numba", "pandas", "sklearn", "zarr")
 
 
-def heights(floors: list[set[str]]) -> dict[str, int]:
-    """The floor of each name, counted from 0."""
-    return {name: floor for floor, names in enumerate(floors) for name in names}
+def heights(levels: list[set[str]]) -> dict[str, int]:
+    """The level of each name, counted from 0."""
+    return {name: level for level, names in enumerate(levels) for name in names}
 
 
 HEIGHT = heights(LAYERS)
@@ -143,7 +173,7 @@ def offences(layer: str, modules: set[str]) -> list[str]:
         top, *below = module.split(".")
         if top == "dranking" and below and below[0] in HEIGHT:
             other = below[0]
-            same = other == layer or (layer, other) in WITHIN_A_FLOOR
+            same = other == layer or (layer, other) in WITHIN_A_LEVEL
             if not same and HEIGHT[other] >= HEIGHT[layer]:
                 bad.append(module)
         elif top in ("dask", "distributed") and layer != "engine":
@@ -153,16 +183,16 @@ def offences(layer: str, modules: set[str]) -> list[str]:
     return bad
 
 
-def offences_between_rooms(layer: str, room: str, modules: set[str]) -> list[str]:
-    """Imports of other rooms of the same layer that a file of a room may not have."""
-    height = heights(ROOMS[layer])
+def offences_between_parts(layer: str, part: str, modules: set[str]) -> list[str]:
+    """Imports of other parts of the same layer that a file of a part may not have."""
+    height = heights(PARTS[layer])
     bad = []
     for module in sorted(modules):
         top, *below = module.split(".")
-        if top != "dranking" or len(below) < 2 or below[0] != layer or below[1] == room:
+        if top != "dranking" or len(below) < 2 or below[0] != layer or below[1] == part:
             continue
         other = below[1]
-        if height[other] >= height[room]:
+        if height[other] >= height[part]:
             bad.append(module)
     return bad
 
@@ -176,8 +206,8 @@ def test_imports_point_down(path):
     modules = imports_of(path.read_text())
     if layer in HEIGHT:
         assert offences(layer, modules) == []
-    if layer in ROOMS and rest[0] != "__init__":
-        assert offences_between_rooms(layer, rest[0], modules) == []
+    if layer in PARTS and rest[0] != "__init__":
+        assert offences_between_parts(layer, rest[0], modules) == []
 
 
 def test_every_folder_is_a_layer():
@@ -185,12 +215,12 @@ def test_every_folder_is_a_layer():
     assert folders == set(HEIGHT)
 
 
-@pytest.mark.parametrize("layer", ROOMS)
-def test_every_room_of_a_layer_has_its_floor(layer):
+@pytest.mark.parametrize("layer", PARTS)
+def test_every_part_of_a_layer_has_its_level(layer):
     folder = PACKAGE / layer
     files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-    rooms = {path.parent.name for path in folder.glob("*/__init__.py")}
-    assert files | rooms == set(heights(ROOMS[layer]))
+    folders = {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert files | folders == set(heights(PARTS[layer]))
 
 
 PRODUCTION = sorted(
@@ -228,7 +258,7 @@ def test_an_import_that_points_up_is_found(layer, line):
 
 
 @pytest.mark.parametrize(
-    ("layer", "room", "line"),
+    ("layer", "part", "line"),
     [
         ("rankers", "leave_query_out", "from dranking.rankers.greedy.path import SelectionPath"),
         (
@@ -237,10 +267,13 @@ def test_an_import_that_points_up_is_found(layer, line):
             "from dranking.rankers.pairwise import spd\nimport dranking.rankers.models",
         ),
         ("kernels", "machine", "from dranking.kernels.lqo.state import update"),
+        ("engine", "executor", "from dranking.engine.cluster.dask_executor import DaskExecutor"),
+        ("engine", "block_tasks", "from dranking.engine.collections import plan"),
+        ("tuning", "scores", "from dranking.tuning.search import tune"),
     ],
 )
-def test_an_import_of_a_higher_room_is_found(layer, room, line):
-    assert offences_between_rooms(layer, room, imports_of(line))
+def test_an_import_of_a_higher_part_is_found(layer, part, line):
+    assert offences_between_parts(layer, part, imports_of(line))
 
 
 def test_import_is_light_and_every_public_name_is_there():

@@ -8,6 +8,8 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 import dranking as dr
+from dranking.metrics.scorers import ranking_scorer
+from dranking.tuning.result import TuningResult
 
 MOST_PARAMETERS = 13
 MOST_OF_A_FUNCTION = 11
@@ -61,7 +63,7 @@ CALL = {"X": X, "y": [0, 1, 0, 1], "qid": [7, 7, 8, 8]}
     [
         ({"search": "floating"}, {"search": dr.Search("floating")}),
         ({"search": {"kind": "backward"}}, {"search": dr.Search("backward")}),
-        ({"rescore": "map"}, {"rescore": {"measure": "map", "n_candidates": 10}}),
+        ({"rescore": "map"}, {"rescore": {"metric": "map", "n_candidates": 10}}),
         ({"feature_costs": {"f1": 1, "f2": 2}}, {"feature_costs": dr.Costs([1, 2])}),
         ({"forms": ("raw", "log")}, {"forms": dr.Forms(("raw", "log"), per_feature=1)}),
     ],
@@ -92,3 +94,12 @@ def test_documents_have_no_weights_of_their_own():
     rows = [0, 1, 0, 1, 2, 3]
     repeated = dr.RankRLS().fit(X[rows], [0, 1, 0, 1, 0, 1], qid=[1, 1, 2, 2, 3, 3]).coef_
     np.testing.assert_allclose(twice, repeated, rtol=1e-12)
+
+
+def test_every_signature_says_metric_as_the_command_line_does():
+    public = {name: getattr(dr, name) for name in dr.__all__ if not name.startswith("_")}
+    public |= {"ranking_scorer": ranking_scorer, "TuningResult": TuningResult}
+    names = {name: set(inspect.signature(each).parameters) for name, each in public.items()}
+    assert {name for name, these in names.items() if these & {"measure", "measures"}} == set()
+    of_metrics = {name for name, these in names.items() if these & {"metric", "metrics"}}
+    assert {"evaluate", "evaluate_bilinear", "tune", "Rescore", "Validation"} <= of_metrics

@@ -1,8 +1,11 @@
-"""The pages of mathematics in the packages name only what the code has."""
+"""Pages of mathematics and docstrings name only what the code has."""
 
+import ast
 import dataclasses
 import importlib
+import inspect
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -13,18 +16,48 @@ PACKAGE = Path(dranking.__file__).parent
 PAGES = sorted(PACKAGE.rglob("THEORY.md"))
 WINGS = ["rankers/greedy", "rankers/rankrls", "rankers/pairwise", "rankers/bilinear"]
 WINGS += ["rankers/max_margin", "bounds", "clicks"]
-CODE_NAME = re.compile(r"`(dranking(?:\.\w+)+)`")
+DOORS = ["kernels", "kernels/lqo", "kernels/machine", "kernels/pairwise", "kernels/text"]
+DOORS += ["rankers", "retrain/gate"]
+FOLDERS = [PACKAGE, *(PACKAGE.parent / name for name in ("pipelines", "cluster", "tests"))]
+SOURCES = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))
+CODE_NAME = re.compile(r"`((?:dranking|pipelines)(?:\.\w+)+)`")
 
 
 def code_names(page: str) -> list[str]:
-    """The dotted names that start with ``dranking.`` in a page, in backticks."""
+    """The dotted names of the project in a text, in backticks."""
     return CODE_NAME.findall(page)
+
+
+def docstrings(source: str) -> str:
+    """The docstrings of a file, also those below attributes."""
+    return "\n".join(
+        node.value.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def is_set(owner: object, attribute: str) -> bool:
+    """Whether a method of a class sets an attribute of ``self``."""
+    if not inspect.isclass(owner):
+        return False
+    return any(
+        isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and node.attr == attribute
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+        for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(owner))))
+    )
 
 
 def resolve(name: str) -> object:
     """The module, or the attribute of a module or class, that a dotted name means.
 
-    A field of a NamedTuple or dataclass counts as an attribute.
+    A field of a NamedTuple or dataclass counts as an attribute, and so does an attribute that the
+    methods of a class set.
 
     Raises
     ------
@@ -45,7 +78,7 @@ def resolve(name: str) -> object:
         try:
             found = getattr(found, part)
         except AttributeError:
-            if part not in getattr(found, "__annotations__", {}):
+            if part not in getattr(found, "__annotations__", {}) and not is_set(found, part):
                 raise
             found = None
     return found
@@ -64,15 +97,32 @@ def test_every_name_in_a_page_exists(page):
         resolve(name)
 
 
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE.parent)))
+def test_every_name_in_a_docstring_exists(source):
+    for name in code_names(docstrings(source.read_text())):
+        resolve(name)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_the_docstring_of_a_package_names_all_modules(door):
+    folder = PACKAGE / door
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    modules |= {path.parent.name for path in folder.glob("*/__init__.py")}
+    text = docstrings((folder / "__init__.py").read_text())
+    assert not [name for name in modules if f"`{name}`" not in text]
+
+
 @pytest.mark.parametrize(
     "name",
     [
         "dranking.kernels.lqo.state.NoSuchName",
         "dranking.rankers.greedy.path.SelectionRules.no_such_field",
+        "dranking.files.writing.commit.DirectoryCommit.no_such_attribute",
         "dranking.no_such_module",
     ],
 )
 def test_a_name_that_does_not_exist_is_found(name):
     assert code_names(f"| beta | `{name}` |") == [name]
+    assert code_names(docstrings(f'x = 1\n"""See `{name}`."""')) == [name]
     with pytest.raises(AttributeError):
         resolve(name)

@@ -19,7 +19,7 @@ NOTES = {
     "min_documents": "the shortest list of the sample; a bound needs a cap for all queries",
     "n_levels": "1 + the highest grade of the sample; a bound needs a number known before",
 }
-"""Why a value that was taken from the sample makes the bounds an approximation."""
+"""The reasons why a value from the sample makes the bounds an approximation."""
 
 ROUNDING = 1e-9
 """Share of a cap by which rounding may lift a norm above the cap."""

@@ -12,7 +12,7 @@ from scipy import sparse
 from dranking.bounds.sizes import log_choose
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.engine.executor import get_executor
+from dranking.engine.choose_executor import get_executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError
 from dranking.kernels.listwise.rankings import Lists

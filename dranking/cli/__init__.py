@@ -22,12 +22,9 @@ def main() -> None:
     compile_ahead(sys.argv[1:])  # before this process imports anything that takes long
     from dranking.cli.app import run
     from dranking.cli.output import note
-    from dranking.kernels.machine.first_use import tell_when_compiling
+    from dranking.kernels.machine.first_use import SAID, say_when_compiling
 
-    said = (
-        "compiling, which takes some seconds, on first use only ('dranking warm' compiles all) ..."
-    )
-    tell_when_compiling(lambda: note(said))
+    say_when_compiling(lambda: note(SAID))
     end_in_order()
     code = run(sys.argv[1:])
     end_at_once()

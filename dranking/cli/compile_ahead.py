@@ -20,6 +20,7 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 from dranking.kernels.machine import first_use
 
@@ -35,6 +36,7 @@ AHEAD: dict[str, tuple[str, ...]] = {
     "train ranksvm": ("hinge_curvature", "plain_hinge"),
     "bounds": LISTWISE,
     "report --train": SELECTION + LISTWISE,
+    "retrain": ("update", "dense_moments", "rank_order", *LISTWISE),
 }
 """Names in `JOBS` of `dranking.cli.compile_jobs`, in the order in which the process takes them."""
 
@@ -124,7 +126,11 @@ class SecondProcess:
         self._kept: set[str] = set()
         self._has_ended = False
         self._changed = threading.Condition()
-        threading.Thread(target=self._answer, name="dranking-compile", daemon=True).start()
+        pipes = _pipes_of(self.process)
+        answer = threading.Thread(
+            target=self._answer, args=pipes, name="dranking-compile", daemon=True
+        )
+        answer.start()
         atexit.register(self._end)
         first_use.when_stopped(self.process.terminate)
 
@@ -136,11 +142,9 @@ class SecondProcess:
                 return
             self._changed.wait_for(lambda: name in self._done or self._has_ended)
 
-    def _answer(self) -> None:
+    def _answer(self, answers: IO[str], questions: IO[str]) -> None:
         """Read what the process says, and let it begin kernels that this process has not kept."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        for line in questions:
             said, _, name = line.strip().partition(" ")
             with self._changed:
                 if said == "done":
@@ -151,7 +155,7 @@ class SecondProcess:
                 if begins:
                     self.begun.add(name)
             try:
-                print("yes" if begins else "no", file=self.process.stdin, flush=True)
+                print("yes" if begins else "no", file=answers, flush=True)
             except OSError:  # the process has ended
                 break
         with self._changed:
@@ -161,3 +165,16 @@ class SecondProcess:
     def _end(self) -> None:
         self.process.terminate()
         self.process.wait()
+
+
+def _pipes_of(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
+    """The pipes to a process and from it.
+
+    Raises
+    ------
+    ValueError
+        If the process was started without them.
+    """
+    if process.stdin is None or process.stdout is None:
+        raise ValueError("the process was started without pipes for its input and output.")
+    return process.stdin, process.stdout

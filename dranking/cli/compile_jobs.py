@@ -1,4 +1,4 @@
-"""What the second process of `dranking.cli.compile_ahead` runs: small calls of large kernels.
+"""The jobs of the second process of `dranking.cli.compile_ahead`: small calls of large kernels.
 
 The arrays have the types that the commands pass, which a test compares; only kernels are imported,
 so that the process begins to compile at once. `python -m dranking.cli.compile_jobs NAME ...` asks

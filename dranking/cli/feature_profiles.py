@@ -1,11 +1,15 @@
-"""What `ingest` and `info` show of the features of data."""
+"""The table of features that `ingest` and `info` show."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dranking.cli.output import note, print_table
+from dranking.files.places import Place
+from dranking.files.redaction import redacted
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
@@ -14,17 +18,30 @@ MOST_ROWS = 60
 """Features in the table; --json has all."""
 
 
-def feature_facts(dataset: Dataset, *, all_blocks: bool = False) -> dict[str, Any]:
-    """The profiles of the features, for JSON; nothing for data without documents."""
+def feature_facts(
+    dataset: Dataset, place: Place, options: Sequence[str] = (), *, all_blocks: bool = False
+) -> dict[str, Any]:
+    """The profiles of the features, for JSON; nothing for data without documents.
+
+    Parameters
+    ----------
+    dataset, place
+        The data, and where it is.
+    options
+        Words of a command line that say how the data is read, which the advice repeats.
+    all_blocks
+        Look at all blocks, in place of a sample.
+    """
     from dranking.data.column_profiles import profile_columns
 
     if not dataset.has_documents:
         return {}
     found = profile_columns(dataset, all_blocks=all_blocks)
+    data = shlex.join([redacted(str(place)), *options])
     return {
         "features": [asdict(column) for column in found.columns],
         "n_blocks_read": found.n_blocks,
-        "advice": "" if dataset.transforms else found.advice,
+        "advice": "" if dataset.transforms else found.advice(data),
     }
 
 

@@ -1,4 +1,4 @@
-"""What the commands print: one JSON object or tables on stdout; progress and notes on stderr."""
+"""Output of the commands: one JSON object or tables on stdout; progress and notes on stderr."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from dranking.errors import (
     AccuracyWarning,
     ClickWarning,
     ComparisonWarning,
+    DataWarning,
     RetrainWarning,
     SelectionWarning,
     TuningWarning,
@@ -40,6 +41,7 @@ SHOWN_WARNINGS = (
     AccuracyWarning,
     ClickWarning,
     ComparisonWarning,
+    DataWarning,
     RetrainWarning,
     SelectionWarning,
     TuningWarning,
@@ -116,14 +118,17 @@ def _widths(cells: Sequence[Sequence[Text]], width: int) -> list[int] | None:
 
 
 def _print_row_by_row(columns: Sequence[str], texts: Sequence[Sequence[Text]]) -> None:
-    """Print every row as lines of its own, one for each column."""
-    for row in texts:
+    """Print every row as lines of its own, one for each column with a text."""
+    for index, row in enumerate(texts):
+        if index:
+            console.print()
         lines = Table.grid(padding=(0, 2))
         lines.add_column(no_wrap=True)
         lines.add_column(overflow="fold")
         for column, text in zip(columns, row, strict=True):
-            lines.add_row(literal(column, "dim"), text)
-        console.print(lines, end="\n\n" if row is not texts[-1] else "\n")
+            if text.plain:
+                lines.add_row(literal(column, "dim"), text)
+        console.print(lines)
 
 
 def _print_facts(texts: Sequence[Sequence[Text]]) -> None:
@@ -256,7 +261,7 @@ def _bars() -> Iterator[Any]:
 
 def _fact(name: str, value: Any) -> str:
     """Format a fact for progress bars."""
-    from dranking.engine.memory import format_bytes
+    from dranking.files.sizes import format_bytes
 
     if name.startswith("bytes_"):
         return f"{format_bytes(value)} {name.removeprefix('bytes_')}"

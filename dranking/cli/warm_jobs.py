@@ -79,7 +79,7 @@ def _tuned(data: MadeUp) -> None:
             [0.1, 1.0],
             validation="leave-query-out",
             max_features=2,
-            measure="ndcg@3",
+            metric="ndcg@3",
         )
     dr.GreedyRankRLS(2).fit(build_statistics(data.dense, data.text.with_name("statistics")))
 

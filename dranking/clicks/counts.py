@@ -1,4 +1,4 @@
-"""Counts of clicks: what a log of clicks says about documents at positions."""
+"""Counts of clicks: impressions and clicks of documents at positions, summed over a log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ClickCounts:
     """Impressions and clicks of documents at positions, for whole queries.
 
     Under independent clicks of the position-based model, the counts are sufficient: labels,
-    propensities and values of rankers need nothing else of the log. The rows are sorted by query,
+    propensities and values of rankers need nothing else from the log. The rows are sorted by query,
     document, context, night, arm and position, and no two rows agree in all six.
 
     Attributes
@@ -75,10 +75,10 @@ class ClickCounts:
     @property
     def traffic(self) -> NDArray[np.float64]:
         """(n_queries,) sessions of each query; if unknown, the most impressions at a position."""
-        n_queries, n_positions = len(self.query_ids), int(self.position.max(initial=1))
-        cell = self.query * n_positions + self.position - 1
-        shown = np.bincount(cell, self.impressions, n_queries * n_positions)
-        most: NDArray[np.float64] = shown.reshape(n_queries, n_positions).max(axis=1)
+        deepest = int(self.position.max(initial=1))
+        cells, cell = np.unique(self.query * deepest + self.position - 1, return_inverse=True)
+        most = np.zeros(len(self.query_ids))
+        np.maximum.at(most, cells // deepest, np.bincount(cell, self.impressions))
         return most if self.sessions is None else np.where(self.sessions > 0, self.sessions, most)
 
 
@@ -90,7 +90,7 @@ class UserCounts(NamedTuple):
     counts
         Counts with a row for each user; summed over the users, these are the counts of all users.
     user
-        (n_rows,) uint64, salted hash of the user of each row; the last of the keys in the order.
+        (n_rows,) uint64, salted hash of the user of each row; rows are sorted by the user last.
     """
 
     counts: ClickCounts

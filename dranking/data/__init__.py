@@ -38,9 +38,8 @@ stores text, parquet files, tables or another dataset directory as a dataset dir
 Views
 -----
 `transforms` and `scaling` scale features (the scalings are recorded with the data and with models;
-quantiles are fitted by `quantile_sketch`), `forms` offers features in several forms side by side,
-`column_profiles` says what the values of features are like,
-`Dataset.select_queries` masks queries, and `concatenated` puts data sets behind one another.
-`prediction_files` writes scores as TREC runs or parquet, and `digits_ranking` makes a small real
-task from scikit-learn's digits.
+quantiles are fitted by `quantile_sketch`), `forms_dataset` offers features in several forms side by
+side, `column_profiles` says what the values of features are like, `Dataset.select_queries` masks
+queries, and `concatenated` puts data sets behind one another. `prediction_files` writes scores as
+TREC runs or parquet, and `digits_ranking` makes a small real task from scikit-learn's digits.
 """

@@ -12,7 +12,7 @@ from dranking.data.blocks import BlockInfo
 
 
 class BlockMasks(NamedTuple):
-    """Which queries of some blocks are kept.
+    """The queries of some blocks that are kept.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class BlockMasks(NamedTuple):
         return BlockMasks(np.concatenate([self.keep[:0], *parts]), numbers, borders)
 
     def mask(self, number: int) -> NDArray[np.bool_]:
-        """Which queries of one block are kept.
+        """The queries of one block that are kept.
 
         Raises
         ------

@@ -90,7 +90,6 @@ class ColumnForms(BlockScaling):
 
 Scaling: TypeAlias = Form | ColumnForms
 
-
 Transform: TypeAlias = Annotated[Scaling, Field(discriminator="kind")]
 """A scaling as a field of a pydantic model; in JSON, "kind" says which scaling it is."""
 

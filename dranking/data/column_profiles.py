@@ -28,7 +28,7 @@ Suggestion: TypeAlias = Literal["", "constant", "log", "rank"]
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """What the values of one feature are like.
+    """The distribution of the values of one feature.
 
     Attributes
     ----------
@@ -71,16 +71,23 @@ class Profile:
     n_blocks: int
     n_documents: int
 
-    @property
-    def advice(self) -> str:
-        """What to try, in a sentence; empty where no feature needs another scale."""
+    def advice(self, data: str) -> str:
+        """A sentence with advice on scaling; empty where no feature needs another scale.
+
+        Parameters
+        ----------
+        data
+            The data set, and how it is read, as words of a command line.
+        """
         n = sum(column.suggestion in ("log", "rank") for column in self.columns)
         if not n:
             return ""
         return (
             f"{n} of {len(self.columns)} features have values far above the others: try "
-            "tune --folds 5 --regularization 2^-5..2^15 --normalize none,log,query-minmax, or "
-            "select --forms raw,log,query-minmax."
+            f"dranking tune {data} --folds 5 --regularization 2^-5..2^15 "
+            "--normalize none,log,query-minmax --output model.json, or "
+            f"dranking select {data} --n-features {min(10, len(self.columns))} "
+            "--forms raw,log,query-minmax --output model.json."
         )
 
 

@@ -75,6 +75,12 @@ class ConcatenatedDataset(Dataset):
                 inside = max(start, its_start) - its_start, min(last, its_end) - its_start
                 yield from part.read_blocks(*inside, columns)
 
+    @property
+    def click_nights(self) -> tuple[str, str] | None:
+        """First and last night of the clicks of all parts."""
+        nights = [part.click_nights for part in self.parts if part.click_nights is not None]
+        return (min(n[0] for n in nights), max(n[1] for n in nights)) if nights else None
+
     def block_digests(self) -> Iterator[str]:
         """Hex digest of the content of each block, in order."""
         return (digest for part in self.parts for digest in part.block_digests())

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,26 @@ from dranking.data.blocks import BlockInfo, FeatureMatrix, QueryBlock
 from dranking.data.column_forms import Scaling
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.errors import DataError
+
+
+class RowsApart(NamedTuple):
+    """A query whose rows lie apart, for errors.
+
+    Attributes
+    ----------
+    found
+        The query, and the places of its rows, in words.
+    remedy
+        What to do, in words.
+    """
+
+    found: str
+    remedy: str
+
+    def error(self, reason: str = "") -> DataError:
+        """The error; `reason` says what needs whole queries, as a clause without a period."""
+        needed = f"{reason}, so rows" if reason else "Rows"
+        return DataError(f"{self.found}. {needed} of a query must be adjacent; {self.remedy}")
 
 
 class Dataset(ABC):
@@ -47,6 +67,10 @@ class Dataset(ABC):
         Whether blocks hold documents; a statistics store holds statistics of queries only.
     bytes_ahead
         Bytes that a task holds beside its blocks while `read_blocks` fetches ahead.
+    rows_apart
+        The first query whose rows lie apart; None if every query is whole. Other data is opened
+        for the scores of its rows alone: each run of rows of a query counts as a query there,
+        except in `n_queries`.
     """
 
     feature_names: tuple[str, ...]
@@ -57,6 +81,7 @@ class Dataset(ABC):
     in_memory: bool = False
     has_documents: bool = True
     bytes_ahead: int = 0
+    rows_apart: RowsApart | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._sizes()})"
@@ -149,6 +174,11 @@ class Dataset(ABC):
             "n_features": self.n_features,
         }
 
+    @property
+    def click_nights(self) -> tuple[str, str] | None:
+        """First and last night of the clicks that the labels come from; None if not known."""
+        return None
+
     def block_digests(self) -> Iterator[str]:
         """Hex digest of the content of each block, in order."""
         return (block.digest() for block in self.read_blocks())
@@ -187,6 +217,11 @@ class Dataset(ABC):
         if not self.has_documents:
             raise documents_needed()
 
+    def check_whole_queries(self, reason: str) -> None:
+        """Raise DataError if rows of a query lie apart; `reason` says what needs whole queries."""
+        if self.rows_apart is not None:
+            raise self.rows_apart.error(reason)
+
     def columns_of(self, names: Sequence[str]) -> NDArray[np.intp]:
         """Positions of the named features.
 
@@ -206,7 +241,7 @@ class Dataset(ABC):
     def for_blocks(self, blocks: Iterable[int]) -> Dataset:
         """The data set for a task that reads only some blocks, which keep their numbers.
 
-        What is known of other blocks may be missing in it, so that its pickle is small.
+        Facts about other blocks may be missing in it, so that its pickle is small.
         """
         return self
 
@@ -227,6 +262,7 @@ class View(Dataset):
         self.in_memory = source.in_memory
         self.has_documents = source.has_documents
         self.bytes_ahead = source.bytes_ahead
+        self.rows_apart = source.rows_apart
 
     def __repr__(self) -> str:
         # The sizes of the blocks of a view may have to be read from storage.
@@ -251,6 +287,11 @@ class View(Dataset):
         """The data set at the bottom, which is no view."""
         return self._source.root if isinstance(self._source, View) else self._source
 
+    @property
+    def click_nights(self) -> tuple[str, str] | None:
+        """That of the source."""
+        return self._source.click_nights
+
     def over(self, root: Dataset | None) -> View:
         """The same view with another data set at the bottom; `blocks` of the new view is empty."""
         view = copy(self)
@@ -258,7 +299,7 @@ class View(Dataset):
         view.__dict__["blocks"] = ()
         return view
 
-    def for_blocks(self, blocks: Iterable[int]) -> Dataset:
+    def for_blocks(self, blocks: Iterable[int]) -> Self:
         """The same view of the other data set for these blocks."""
         view = copy(self)
         view._source = self._source.for_blocks(blocks)
@@ -298,11 +339,10 @@ class QuerySubset(View):
         n_kept = int(self._masks.keep.sum())
         return f"{type(self).__name__}({n_kept:,} queries, of {self._source!r})"
 
-    def for_blocks(self, blocks: Iterable[int]) -> Dataset:
+    def for_blocks(self, blocks: Iterable[int]) -> Self:
         """The same view with the part of the mask for these blocks."""
         numbers = np.unique(np.fromiter(blocks, dtype=np.int64))
         view = super().for_blocks(numbers.tolist())
-        assert isinstance(view, QuerySubset)
         view._masks = self._masks.of(numbers)
         return view
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from upath import UPath
-
 from dranking.data.dataset import Dataset
 from dranking.data.letor.text_source import TextNullPolicy
+from dranking.data.parquet.listing import is_parquet_name
 from dranking.data.roles import DEFAULT_COLUMNS, Columns
 from dranking.data.tables.any_table import is_table
 from dranking.errors import DataError, UsageError
-from dranking.files.places import Place, as_place
+from dranking.files.json_files import read_json
+from dranking.files.places import Place, as_place, is_path
 from dranking.files.reading import check_regular, exists, list_files, open_input
 from dranking.files.requests import request
-from dranking.files.writing.output_checks import MANIFEST_NAME, restore_interrupted
+from dranking.files.writing.output_checks import MANIFEST_NAME, is_ours, restore_interrupted
 
 Form: TypeAlias = Literal["directory", "parquet", "text"]
+
+PATTERN = (
+    " Name the folder that holds the files; a pattern is left to the shell, without quotes, and in "
+    "Python to glob.glob."
+)
+"""Advice on a place that is not there and has the form of a pattern."""
 
 _SEGMENT = re.compile(r"zarr\.json|[0-9a-f]{16}-\d{6}.*")
 """Names in the folder of segments of a data set."""
@@ -37,7 +42,7 @@ class TextOptions(TypedDict, total=False):
 def open_dataset(
     source: Any,
     *,
-    columns: Columns = DEFAULT_COLUMNS,
+    columns: Columns | Mapping[str, Any] = DEFAULT_COLUMNS,
     where: str | None = None,
     null: TextNullPolicy = "error",
     regroup: bool = False,
@@ -57,8 +62,8 @@ def open_dataset(
         together are one data set; or a table in memory or as an Arrow stream, as `from_table` takes
         it. Of a folder of parquet files, the files in folders below it are read too.
     columns
-        Which column of a table is what, such as ``Columns(qid="query_id", relevance="label")``. A
-        dataset directory has the names that it was ingested with.
+        The roles of the columns of a table, such as ``Columns(qid="query_id", relevance="label")``,
+        or a mapping. A dataset directory has the names that it was ingested with.
     where
         Parquet only: read the folders ``key=value`` that fulfil a condition, such as
         ``date >= '2026-11-01'``; see `dranking.data.parquet.where`.
@@ -80,6 +85,7 @@ def open_dataset(
     UsageError
         If an option is given with data of another form.
     """
+    columns = Columns.of(columns)
     if storage_options:
         source = as_paths(source, storage_options)
     text: TextOptions = {
@@ -160,9 +166,8 @@ def as_paths(source: Any, storage_options: Mapping[str, Any] | None = None) -> l
     UsageError
         If the source is something else.
     """
-    kinds = (str, os.PathLike, UPath)
-    given = [source] if isinstance(source, kinds) else source
-    if isinstance(given, (list, tuple)) and all(isinstance(path, kinds) for path in given):
+    given = [source] if is_path(source) else source
+    if isinstance(given, (list, tuple)) and all(is_path(path) for path in given):
         return [as_place(path, storage_options) for path in given]
     raise UsageError(
         f"a {type(source).__name__} is neither a path, nor a list of paths, nor a table. Arrays "
@@ -199,7 +204,8 @@ def data_form(paths: Sequence[Place]) -> Form:
 def _form_of(place: Place) -> Form:
     restore_interrupted(place)
     if not exists(place):
-        raise DataError(f"{place}: there is no such file or directory.")
+        hint = PATTERN if "*" in place.name or "*" in place.parent.name else ""
+        raise DataError(f"{place}: there is no such file or directory.{hint}")
     check_regular(place)
     if not request(place, place.is_dir):
         with open_input(place) as file:
@@ -211,10 +217,20 @@ def _form_of(place: Place) -> Form:
                 "or DuckDB to from_table."
             )
         return "parquet" if is_parquet else "text"
-    if exists(place / MANIFEST_NAME) or _has_segments(place / "segments"):
+    has_manifest = exists(place / MANIFEST_NAME)
+    if (has_manifest and not _is_foreign(place)) or _has_segments(place / "segments"):
         return "directory"
-    has_parquet = any(file.suffix == ".parquet" for file in list_files(place))
+    has_parquet = any(is_parquet_name(file.name) for file in list_files(place))
     return "parquet" if has_parquet else "directory"
+
+
+def _is_foreign(folder: Place) -> bool:
+    """Whether a folder's manifest is whole and not of dranking, as lakes have some of their own."""
+    try:
+        read_json(folder / MANIFEST_NAME)
+    except ValueError:
+        return False
+    return not is_ours(folder)
 
 
 def _has_segments(folder: Place) -> bool:

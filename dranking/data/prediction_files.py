@@ -1,11 +1,14 @@
-"""Files of predictions: TREC run files and parquet, and the order of documents in trec_eval."""
+"""Files of predictions: TREC runs, CSV and parquet, and the order of documents in trec_eval."""
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
-from typing import TypeAlias
+from contextlib import ExitStack, contextmanager
+from typing import Literal, TextIO, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError, UsageError
-from dranking.files.places import AnyPlace
+from dranking.files.places import AnyPlace, as_place
 from dranking.files.writing.atomic_files import atomic_path
 from dranking.kernels.machine.compile import frozen
 from dranking.kernels.metrics import rank_order, tie_ends
@@ -24,6 +27,9 @@ ScoredBlocks: TypeAlias = Iterable[tuple[QueryBlock, ArrayLike]]
 """Pairs of a block and the (n_documents,) scores of its documents, in data set order."""
 
 DEFAULT_TAG = "dranking"
+
+COMPRESSION = 6
+"""Level of gzip, that of the program of this name."""
 
 WHITE_SPACE = r"[\s\v\x1c-\x1f\x{85}\pZ]"
 """The white space at which Python's `str.split` splits, as a regular expression of RE2."""
@@ -118,6 +124,34 @@ def trec_order(
     return order, compared[order]
 
 
+def write_predictions(
+    path: AnyPlace,
+    form: Literal["parquet", "csv", "trec"],
+    predictions: ScoredBlocks,
+    tag: str = DEFAULT_TAG,
+    overwrite: bool = False,
+) -> None:
+    """Write predictions in one of the forms; CSV has tabs in files that end in ``.tsv``.
+
+    CSV and TREC runs are compressed in files that end in ``.gz``.
+
+    Parameters
+    ----------
+    path, predictions, tag, overwrite
+        As in `write_trec_run`, which also lists the errors; only a TREC run has a tag.
+    form
+        The form of the file.
+    """
+    if form == "parquet":
+        write_predictions_parquet(path, predictions, overwrite)
+    elif form == "csv":
+        name = as_place(path).name.lower().removesuffix(".gz")
+        delimiter = "\t" if name.endswith(".tsv") else ","
+        write_predictions_csv(path, predictions, overwrite, delimiter)
+    else:
+        write_trec_run(path, predictions, tag, overwrite)
+
+
 def write_trec_run(
     path: AnyPlace, predictions: ScoredBlocks, tag: str = DEFAULT_TAG, overwrite: bool = False
 ) -> None:
@@ -130,7 +164,7 @@ def write_trec_run(
     Parameters
     ----------
     path
-        File to write.
+        File to write, compressed if its name ends in ``.gz``.
     predictions
         Blocks and scores, used one at a time.
     tag
@@ -148,12 +182,50 @@ def write_trec_run(
     """
     if not tag or tag.split() != [tag]:
         raise UsageError(f"the run tag {tag!r} must be one word without white space.")
-    with (
-        atomic_path(path, overwrite=overwrite) as temporary,
-        open(temporary, "w", encoding="utf-8", newline="\n") as file,
-    ):
+    with _text_file(path, overwrite) as file:
         for block, scores in predictions:
             file.writelines(_run_lines(block, _finite_scores(block, scores), tag))
+
+
+def write_predictions_csv(
+    path: AnyPlace, predictions: ScoredBlocks, overwrite: bool = False, delimiter: str = ","
+) -> None:
+    """Write predictions as CSV: columns ``qid``, ``docid``, ``score``, ``rank``.
+
+    One row per document, in data set order; ``rank`` counts from 1 within a query in the order of
+    trec_eval (see `trec_order`), ``docid`` is as in `document_ids`. Scores have enough digits to be
+    read back as the same float64. The file gets its name when it is complete.
+
+    Parameters
+    ----------
+    path
+        File to write, compressed if its name ends in ``.gz``.
+    predictions
+        Blocks and scores, used one at a time.
+    overwrite
+        Replace a file that exists.
+    delimiter
+        What separates the fields.
+
+    Raises
+    ------
+    UsageError
+        If the file exists and `overwrite` is false.
+    DataError
+        If a score is NaN.
+    """
+    with _text_file(path, overwrite) as file:
+        rows = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        rows.writerow(("qid", "docid", "score", "rank"))
+        for block, scores in predictions:
+            values, sizes = checked_scores(block, scores), np.diff(block.query_ptr)
+            order, _ = trec_order(block, values)
+            ranks = np.empty(block.n_documents, dtype=np.int64)
+            ranks[order] = np.arange(block.n_documents) - np.repeat(block.query_ptr[:-1], sizes) + 1
+            queries = np.repeat(np.arange(block.n_queries), sizes)
+            ids = block.query_ids.take(pa.array(queries)).to_pylist()
+            documents = document_ids(block).to_pylist()
+            rows.writerows(zip(ids, documents, values.tolist(), ranks.tolist(), strict=True))
 
 
 def write_predictions_parquet(
@@ -196,6 +268,24 @@ def write_predictions_parquet(
             first_row += block.n_documents
         if writer is None:
             raise DataError(f"{path}: there are no predictions to write.")
+
+
+@contextmanager
+def _text_file(path: AnyPlace, overwrite: bool) -> Iterator[TextIO]:
+    """A file of text that gets its name when it is complete, compressed if that ends in ``.gz``.
+
+    Equal texts give equal bytes: the compressed file holds neither its name nor the time.
+    """
+    with atomic_path(path, overwrite=overwrite) as temporary, open(temporary, "wb") as raw:
+        if as_place(path).suffix.lower() == ".gz":
+            with (
+                gzip.GzipFile("", "wb", COMPRESSION, raw, mtime=0) as packed,
+                io.TextIOWrapper(packed, encoding="utf-8", newline="") as file,
+            ):
+                yield file
+        else:
+            with io.TextIOWrapper(raw, encoding="utf-8", newline="") as file:
+                yield file
 
 
 def _refuse(block: QueryBlock, flagged: NDArray[np.bool_], why: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 from dranking.errors import UsageError
 
@@ -30,7 +31,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column of a table is what.
+    """The roles of the columns of a table.
 
     Every function that reads tables takes it as `columns`; a data set remembers its names.
 
@@ -55,6 +56,8 @@ class Columns:
     needed
         Names of the features that the caller will read, such as the features of a model; other
         columns without a role are passed over, whatever their type. None stands for all.
+    score
+        Name of the feature that documents are ranked by, which must be there. None stands for none.
     """
 
     qid: str = QID
@@ -65,12 +68,38 @@ class Columns:
     exclude: Sequence[str] = ()
     folder_features: Sequence[str] = ()
     needed: Collection[str] | None = None
+    score: str | None = None
 
     def __post_init__(self) -> None:
         """Raise UsageError if names come as a single text."""
         for name in ("features", "exclude", "folder_features"):
             if isinstance(getattr(self, name), str):
                 raise UsageError(f"{name} is a list of names; write [{getattr(self, name)!r}].")
+
+    @classmethod
+    def of(cls, given: Any) -> Self:
+        """The roles that a user gives: `Columns`, or a mapping from attributes to columns.
+
+        Raises
+        ------
+        UsageError
+            If the mapping names an attribute that does not exist, or `given` is something else.
+        """
+        if isinstance(given, cls):
+            return given
+        known = [field.name for field in fields(cls)]
+        if not isinstance(given, Mapping):
+            raise UsageError(
+                f"columns is {given!r:.80}; give dranking.Columns(qid=..., relevance=...), or a "
+                "mapping such as {'qid': 'query_id', 'relevance': 'grade'}."
+            )
+        unknown = sorted(set(map(str, given)) - set(known))
+        if unknown:
+            raise UsageError(
+                f"Columns has no {', '.join(unknown)}; choose from {', '.join(known)}, as in "
+                "{'qid': 'query_id', 'relevance': 'grade'}."
+            )
+        return cls(**given)
 
     @property
     def chosen(self) -> list[str]:

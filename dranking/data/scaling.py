@@ -56,6 +56,13 @@ def scaled(dataset: Dataset, normalize: Normalize, map_blocks: MapBlocks = block
         If there is no such scaling.
     DataError
         If the scaling would fill in the zeros of sparse data.
+
+    Examples
+    --------
+    >>> import numpy as np, dranking as dr
+    >>> train = dr.from_arrays(np.array([[1.0], [3.0]]), [0, 1], qid=[7, 7])
+    >>> dr.scaled(train, "standard").block(0).features.ravel().tolist()
+    [-1.0, 1.0]
     """
     return (
         dataset

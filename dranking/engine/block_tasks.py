@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset, View
-from dranking.engine.collections.placed_dataset import HeldBlocks, PlacedDataset
 from dranking.engine.executor import Executor, Task
+from dranking.engine.placed_dataset import HeldBlocks, PlacedDataset
 
 Columns = NDArray[np.intp]
 

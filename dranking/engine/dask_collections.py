@@ -13,30 +13,35 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
+from dranking.data.open import open_dataset
 from dranking.data.roles import QID, RELEVANCE, Columns
-from dranking.data.tables.any_table import is_table
+from dranking.data.tables.any_table import is_dask, is_dask_frame, is_table
 from dranking.data.tables.columns import DASK_FRAME, Layout, find_layout
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.in_memory import (
     MemoryDataset,
     checked_query_weights,
     from_arrays,
-    from_table,
 )
+from dranking.engine.choose_executor import get_executor
 from dranking.engine.collections.assembly import Recipe, submit_blocks
+from dranking.engine.collections.block_plan import BlockPlan
 from dranking.engine.collections.compute import as_current, computed, persisted
-from dranking.engine.collections.one_expression import (
-    Partitions,
-    check_fixed,
-    is_dask,
-    is_dask_frame,
-    partitions_of,
-)
-from dranking.engine.collections.parts import FEATURES, Lines, lines_of, schema_of
-from dranking.engine.collections.placed_dataset import PlacedDataset, columns_of_block
-from dranking.engine.collections.plan import BlockPlan
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.collections.fixed_graphs import check_fixed
+from dranking.engine.collections.one_expression import Partitions, partitions_of
+from dranking.engine.collections.partitions import FEATURES, Lines, lines_of, schema_of
+from dranking.engine.executor import Executor
+from dranking.engine.placed_dataset import PlacedDataset, columns_of_block
 from dranking.errors import DataError, UsageError
+from dranking.files.places import is_path
+
+NO_QID = (
+    "qid is missing; pass the query id of each row as qid=. In pipelines, GridSearchCV and "
+    "cross_val_score, call sklearn.set_config(enable_metadata_routing=True), let the ranker ask "
+    "for the ids, .set_fit_request(qid=True), and pass qid= to fit, or params={'qid': qid} to "
+    "cross_val_score."
+)
+"""The error for rows without query ids."""
 
 
 def as_dataset(
@@ -52,9 +57,9 @@ def as_dataset(
     Parameters
     ----------
     X
-        A `Dataset` (`y`, `qid` and `query_weights` must then be None); a table as `from_table`
-        takes it, or a dask DataFrame of this form; features in any form that `from_arrays` takes;
-        or a dask array of features, whose chunks may be sparse.
+        A `Dataset` (`y`, `qid` and `query_weights` must then be None); a path or URL; a table as
+        `from_table` takes it, or a dask DataFrame of this form; features in any form that
+        `from_arrays` takes; or a dask array of features, whose chunks may be sparse.
     y, qid
         As in `dranking.from_arrays`. With a table or dask DataFrame: names of its columns, or None
         for its columns `relevance` and `qid`. With the features of a dask DataFrame: series of the
@@ -79,16 +84,52 @@ def as_dataset(
         if y is not None or qid is not None or query_weights is not None:
             raise UsageError("a data set holds its own relevance, qid and weights; pass it alone.")
         return X
-    if is_table(X) and query_weights is None and _names_column(y) and _names_column(qid):
-        return from_table(X, Columns(qid=qid or QID, relevance=y or RELEVANCE))
+    if is_table(X) or is_path(X):
+        named = _named_columns(X, y, qid, query_weights)
+        if named is not None:
+            return open_dataset(X, columns=named)
     if is_dask(X):
         return place(X, y, qid, query_weights, get_executor(executor)).dataset
+    if qid is None:
+        raise UsageError(NO_QID)
     labels = {"y": y, "qid": qid}
     lazy = {name: value for name, value in labels.items() if is_dask(value)}
     if lazy:
         check_fixed({"X": X, **{n: value for n, value in labels.items() if value is not None}})
         labels |= dict(zip(lazy, computed(get_executor(executor), [*lazy.values()]), strict=True))
     return from_arrays(X, labels["y"], labels["qid"], query_weights=query_weights)
+
+
+def _named_columns(X: Any, y: Any, qid: Any, query_weights: Any) -> Columns | None:
+    """The columns of grades and query ids of a table or path; None if both come as arrays.
+
+    Raises
+    ------
+    UsageError
+        If only one of the two is the name of a column, or both are and weights come as an array.
+    """
+    texts = [name for name, value in (("y", y), ("qid", qid)) if isinstance(value, str)]
+    if _names_column(y) and _names_column(qid) and query_weights is None:
+        return Columns(qid=qid or QID, relevance=y or RELEVANCE)
+    if is_path(X):
+        raise UsageError(
+            "X is a path, so that y and qid are names of columns of the data there, or left out, "
+            "and weights of queries are a column too; or read the data, and pass arrays."
+        )
+    if len(texts) == 1:
+        other = "qid" if texts == ["y"] else "y"
+        raise UsageError(
+            f"{texts[0]} is the name of a column, and {other} is not. Name both columns, "
+            "fit(table, y='grade', qid='query_id'); or give both as arrays, beside a table of "
+            "features alone."
+        )
+    if texts:
+        raise UsageError(
+            "y and qid are names of columns of the table, and query_weights are given. Give all "
+            "three as arrays; or the weights as a column: dranking.from_table(table, "
+            "dranking.Columns(qid=..., relevance=..., weight=...))."
+        )
+    return None
 
 
 class Placed(NamedTuple):
@@ -99,7 +140,7 @@ class Placed(NamedTuple):
     dataset
         The data set, with blocks where the partitions lie.
     plan
-        Which queries each partition and each block holds.
+        The queries that each partition and each block holds.
     partitions
         The collection itself.
     """
@@ -114,7 +155,7 @@ def place(X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor) -> P
     if is_dask_frame(X) and _names_column(y) and _names_column(qid):
         y, qid = y or RELEVANCE, qid or QID
     if qid is None:
-        raise UsageError("qid is missing; pass the query id of each row as qid=.")
+        raise UsageError(NO_QID)
     with as_current(executor):  # the way in which Dask shuffles depends on the client
         given = partitions_of(X, y, qid, partial(computed, executor))
     parts = persisted(executor, given.parts)

@@ -1,23 +1,56 @@
 """Executors run tasks: threads of this process, or the workers of a Dask cluster.
 
-Both have the methods `submit` and `gather`, and accept futures as arguments. Large data goes from
-task to task as a future, never through the driver.
+Both have the methods of `Executor`, and accept futures as arguments. Large data goes from task to
+task as a future, never through the driver. `cluster.dask_executor` has the executor of clusters,
+and `choose_executor` takes one of the two.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, Literal, Protocol, TypeAlias
+from dataclasses import is_dataclass
+from math import ceil
+from typing import Any, NamedTuple, Protocol, TypeAlias
+from weakref import WeakKeyDictionary, ref
 
-from dranking.engine.cluster.dask_executor import CLOSED, DaskExecutor, TaskDependencies
+import numpy as np
+from scipy.sparse import issparse
+
 from dranking.engine.memory import MEMORY_SHARE, available_memory
-from dranking.errors import TryAgainError, UsageError
 
 Task: TypeAlias = Any  # a concurrent.futures.Future or a distributed.Future
+
+
+PAUSED_SHARE = 0.8
+"""Share of a worker's limit from which Dask starts no task there (``distributed.worker.memory``);
+at 0.95, the nanny kills the process."""
+
+
+class Room(NamedTuple):
+    """The memory of a process that has a limit of its own.
+
+    Attributes
+    ----------
+    slots
+        Slots of the process.
+    limit, held
+        Limit of the process, and what it held when it was asked, in bytes.
+    """
+
+    slots: tuple[int, ...]
+    limit: int
+    held: int
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that tasks may take before no more of them are started; may be below 0."""
+        return int(PAUSED_SHARE * self.limit) - self.held
+
+    def limit_for(self, n_bytes: int) -> int:
+        """The limit with which tasks may take so many bytes."""
+        return ceil((self.held + n_bytes) / PAUSED_SHARE)
 
 
 class Executor(Protocol):
@@ -41,6 +74,13 @@ class Executor(Protocol):
     @property
     def memory_bytes(self) -> int:
         """Bytes of memory that a job may take."""
+        ...
+
+    def rooms(self, held: Callable[[], int]) -> list[Room]:
+        """The memory of each process that has a limit of its own.
+
+        `held` returns the bytes that the process in which it is called holds, whatever the tasks.
+        """
         ...
 
     def submit(
@@ -83,6 +123,10 @@ class ThreadExecutor:
             return self.memory_limit
         return int(MEMORY_SHARE * available_memory())
 
+    def rooms(self, held: Callable[[], int]) -> list[Room]:
+        """No process: threads share the memory of this one, which has no limit of its own."""
+        return []
+
     def submit(
         self, function: Callable[..., Any], /, *args: Any, name: str, slot: int | None = None
     ) -> Task:
@@ -108,64 +152,6 @@ class ThreadExecutor:
         self._pool.shutdown(cancel_futures=True)
 
 
-_SHARED_LOCK = threading.Lock()
-_SHARED_THREADS: ThreadExecutor | None = None
-
-
-def get_executor(executor: Executor | Literal["threads"] | object | None = None) -> Executor:
-    """The executor to use.
-
-    Parameters
-    ----------
-    executor
-        An executor, a `distributed.Client`, or "threads". None means the current Dask client of
-        this process, or threads if there is none.
-
-    Raises
-    ------
-    UsageError
-        If `executor` is something else, or an asynchronous client.
-    TryAgainError
-        If the client is closed, or its cluster has no workers.
-    """
-    if executor is None:
-        executor = _current_client() or "threads"
-    if isinstance(executor, str) and executor == "threads":
-        return _shared_threads()
-    if isinstance(executor, (ThreadExecutor, DaskExecutor)):
-        return executor
-    distributed = sys.modules.get("distributed")
-    if distributed is not None and isinstance(executor, distributed.Client):
-        return _dask_executor(executor)
-    raise UsageError(f"executor is {executor!r:.80}; pass 'threads' or a distributed.Client.")
-
-
-def _dask_executor(client: Any) -> DaskExecutor:
-    if client.asynchronous:
-        raise UsageError(f"{client} is asynchronous; pass a client made without asynchronous=True.")
-    if client.status in CLOSED:
-        raise TryAgainError(f"{client} is closed; pass one that is connected.")
-    return DaskExecutor(client)
-
-
-def _shared_threads() -> ThreadExecutor:
-    global _SHARED_THREADS
-    with _SHARED_LOCK:
-        if _SHARED_THREADS is None:
-            _SHARED_THREADS = ThreadExecutor()
-        return _SHARED_THREADS
-
-
-def _current_client() -> Any | None:
-    distributed = sys.modules.get("distributed")
-    if distributed is None:
-        return None
-    try:
-        return distributed.Client.current()
-    except ValueError:
-        return None
-
-
 def _available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -174,3 +160,40 @@ def _available_cores() -> int:
 
 def _run_resolved(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     return function(*(arg.result() if isinstance(arg, Future) else arg for arg in args))
+
+
+class TaskDependencies:
+    """The input tasks of every task of an executor: giving up a task includes its inputs.
+
+    Holds weak references only.
+    """
+
+    def __init__(self) -> None:
+        self._inputs: WeakKeyDictionary[Any, list[ref[Any]]] = WeakKeyDictionary()
+
+    def add(self, task: Any, inputs: Sequence[Any]) -> None:
+        """Note that a task waits for its inputs."""
+        if inputs:
+            self._inputs[task] = [ref(each) for each in inputs]
+
+    def unfinished(self, tasks: Sequence[Any]) -> list[Any]:
+        """The tasks that are not done, among the given tasks and all tasks that these wait for."""
+        found: dict[Any, None] = {}
+        left = list(tasks)
+        while left:
+            task = left.pop()
+            if task is not None and task not in found and not task.done():
+                found[task] = None
+                left += [inputs() for inputs in self._inputs.get(task, [])]
+        return list(found)
+
+
+def n_bytes_of(value: Any) -> int:
+    """Bytes of the arrays and numbers in an argument of a task, however nested."""
+    if isinstance(value, tuple | list):
+        return sum(map(n_bytes_of, value))
+    if isinstance(value, dict):
+        return sum(map(n_bytes_of, value.values()))
+    if is_dataclass(value) or issparse(value):
+        return sum(map(n_bytes_of, vars(value).values()))
+    return int(np.asarray(value).nbytes) if isinstance(value, np.ndarray | np.number | float) else 0

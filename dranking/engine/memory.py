@@ -1,4 +1,4 @@
-"""Memory: how much is available, giving freed memory back, and sizes as text."""
+"""Memory: how much is available, giving freed memory back, and limits as text."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ def available_memory() -> int:
 
 
 def release_memory() -> None:
-    """Give freed memory that the allocator keeps back to the system; only glibc can do so."""
+    """Give freed memory that allocators keep back to the system: that of Arrow, and that of glibc.
+
+    The allocator of pyarrow keeps buffers that were freed until it is asked, of whatever thread.
+    """
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
     with contextlib.suppress(OSError, AttributeError, TypeError):  # no malloc_trim
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def format_bytes(n_bytes: int) -> str:
-    """A size as text, such as "1.50 GiB"."""
-    from dask.utils import format_bytes
-
-    return str(format_bytes(n_bytes))
 
 
 def parse_memory(limit: int | str) -> int:

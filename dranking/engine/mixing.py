@@ -101,7 +101,7 @@ class Shards:
         Number of shards, at most; there are no more shards than blocks with mass in the first
         source.
     executor
-        Where tasks run.
+        The executor that runs the tasks.
     resident
         Read and prepare blocks once and keep them where they are used; else every epoch reads the
         blocks. Blocks in memory are always resident. For small data, the order of the steps depends
@@ -131,11 +131,11 @@ class Shards:
         ]
 
     def steps_of_shards(self, n_steps: int) -> Ints:
-        """How many of an epoch's steps each shard takes, (n_shards,)."""
+        """(n_shards,) number of steps that each shard takes in an epoch."""
         return apportion(self.shares, n_steps)
 
     def most_steps(self, n_steps: int) -> int:
-        """How many of an epoch's steps the shard with the most steps takes."""
+        """Number of steps in an epoch of the shard with the most steps."""
         return int(self.steps_of_shards(n_steps).max())
 
     def run(
@@ -161,7 +161,8 @@ class Shards:
         n_sources
             Number of sources to use, from the first; None means all.
         n_rounds
-            Visits to each block; None means that the number follows from the size of the data.
+            Visits to each block, with one step or more each; None means that the number follows
+            from the size of the data, and that blocks may be passed over for one epoch.
         """
         tasks = self._submit(function, n_steps, key, args, n_sources, n_rounds, name)
         return self._executor.gather(tasks)
@@ -210,7 +211,8 @@ class Shards:
         rounds = [n_rounds or self._n_rounds(self._sources[i], n_steps) for i in used]
         tasks = []
         for shard, steps in enumerate(self.steps_of_shards(n_steps).tolist()):
-            visits = [self._visits(i, shard, rounds[i], steps, key) for i in used]
+            least = 0 if n_rounds is None else 1
+            visits = [self._visits(i, shard, rounds[i], steps, key, least) for i in used]
             data = [self._data[i][shard] for i in used]
             for i, place, visited in zip(used, data, visits, strict=True):
                 if isinstance(place, Stream):
@@ -222,7 +224,7 @@ class Shards:
         return tasks
 
     def _n_rounds(self, source: Source, n_steps: int) -> int:
-        """How often an epoch visits each block of a source."""
+        """Number of times that an epoch visits each block of a source."""
         if not (source.is_small and (self._resident or source.dataset.in_memory)):
             return 1
         n_rounds = n_steps // (VISIT_STEPS * int(np.count_nonzero(source.mass)))
@@ -240,13 +242,16 @@ class Shards:
         return Stream(dataset.for_blocks(blocks.tolist()), prepare)
 
     def _visits(
-        self, index: int, shard: int, n_rounds: int, n_steps: int, key: tuple[int, ...]
+        self, index: int, shard: int, n_rounds: int, n_steps: int, key: tuple[int, ...], least: int
     ) -> Visits:
-        """Visits with at least one step to the blocks of a shard, each round in random order."""
+        """Visits with at least one step to the blocks of a shard, each round in random order.
+
+        A visit that would have fewer steps than `least` has `least` steps.
+        """
         source, blocks = self._sources[index], self._blocks[index][shard]
         rng = np.random.default_rng((*key, index, shard))
         order = np.concatenate([rng.permutation(blocks) for _ in range(n_rounds)])
-        steps = apportion(source.mass[order], n_steps)
+        steps = np.maximum(apportion(source.mass[order], n_steps), least)
         return [(b, n) for b, n in zip(order.tolist(), steps.tolist(), strict=True) if n]
 
 

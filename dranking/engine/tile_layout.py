@@ -1,4 +1,4 @@
-"""How a data set is cut into tiles: ranges of blocks, and borders of feature blocks."""
+"""The tiles of a data set: ranges of blocks, and borders of feature blocks."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Tile(NamedTuple):
     source
         Reads the blocks, or the columns of the feature block.
     slot
-        Where the tasks of the tile run; if None, the executor chooses. Tiles of feature blocks have
-        a slot, since Dask would take a worker that holds columns of another tile to be as good as
-        the worker that holds the tile.
+        The worker that runs the tasks of the tile; if None, the executor chooses. Tiles of feature
+        blocks have a slot, since Dask would take a worker that holds columns of another tile to be
+        as good as the worker that holds the tile.
     """
 
     number: int

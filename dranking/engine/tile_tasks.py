@@ -45,7 +45,7 @@ Argument: TypeAlias = Sequence[Any] | Literal | ByFeature | Shared
 
 
 def argument_of(value: Argument, tile: Tile) -> Any:
-    """What the task of a tile gets of an argument."""
+    """The part of an argument that the task of a tile gets."""
     if isinstance(value, Literal):
         return value
     if isinstance(value, ByFeature):

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.engine.block_source import BlockSource
-from dranking.engine.executor import Executor, Task
+from dranking.engine.executor import Executor, Task, n_bytes_of
 from dranking.engine.tile_layout import TileLayout
 from dranking.engine.tile_tasks import (
     Argument,
@@ -38,7 +38,6 @@ from dranking.engine.tile_tasks import (
     with_columns_read,
     without_columns,
 )
-from dranking.engine.traffic import Traffic, n_bytes_of
 from dranking.engine.tree_sum import (
     add_runs,
     combine_by_tasks,
@@ -46,6 +45,28 @@ from dranking.engine.tree_sum import (
     n_subtrees,
     tree_sum,
 )
+
+
+class Traffic(NamedTuple):
+    """Messages sent for one purpose. Tasks that share the memory of this process count too.
+
+    Attributes
+    ----------
+    n_operations
+        Maps, broadcasts or sums over all tiles.
+    n_messages
+        Messages from the driver to a tile or back, or from one tile to another.
+    n_bytes
+        Bytes of the arrays and numbers in the messages.
+    """
+
+    n_operations: int = 0
+    n_messages: int = 0
+    n_bytes: int = 0
+
+    def plus(self, n_messages: int, n_bytes: int) -> Traffic:
+        """These counts and one more operation."""
+        return Traffic(self.n_operations + 1, self.n_messages + n_messages, self.n_bytes + n_bytes)
 
 
 class Tiles(TileLayout):
@@ -74,6 +95,8 @@ class Tiles(TileLayout):
         Messages between tiles and the driver so far, by the name of the task or sum.
     bytes_read
         Decoded bytes read from storage so far.
+    n_passes
+        Passes over the data so far, whether blocks were read from storage or from memory.
     """
 
     def __init__(
@@ -88,6 +111,7 @@ class Tiles(TileLayout):
         self.executor = executor
         self.traffic: dict[str, Traffic] = {}
         self.bytes_read = 0
+        self.n_passes = 0
         self.data: list[Any] = [tile.source for tile in self._tiles]
         self.resident = resident or dataset.in_memory
         if self.resident:
@@ -107,6 +131,7 @@ class Tiles(TileLayout):
         name: str,
         columns: NDArray[np.int64] | None = None,
         feature_block: int | None = None,
+        is_pass: bool = True,
     ) -> list[Task]:
         """Run `function(block, *values)` on every block.
 
@@ -125,11 +150,15 @@ class Tiles(TileLayout):
             tile has all features.
         feature_block
             Run on the tiles of this feature block only; None means all tiles.
+        is_pass
+            Whether the map counts in `n_passes`: not for a sample of the documents, and not for
+            what one feature block tells the others within a pass.
 
         Returns
         -------
         A task for every tile, whose result lists the results of the tile's blocks.
         """
+        self.n_passes += is_pass
         function, given = self._with_blocks(function, columns)
         return self._map(map_values, function, [*given, *values], name, feature_block)
 
@@ -175,12 +204,14 @@ class Tiles(TileLayout):
         name: str,
         columns: NDArray[np.int64] | None = None,
         feature_block: int | None = None,
+        is_pass: bool = True,
     ) -> Any:
         """Sum what `map_blocks` would return over all blocks, and wait for the sum.
 
         The results of single blocks, such as `sum` takes, are not kept: a task adds them up while
         it goes through its tile.
         """
+        self.n_passes += is_pass
         function, given = self._with_blocks(function, columns)
         runs = self._map(sum_mapped, function, [*given, *values], name, feature_block)
         return self._add(runs, name)
@@ -190,6 +221,7 @@ class Tiles(TileLayout):
 
         All blocks get the same `values`, which may be tasks; pass large values as tasks.
         """
+        self.n_passes += 1
         self._count_read(self.data)
         runs = [
             self.executor.submit(
@@ -205,6 +237,7 @@ class Tiles(TileLayout):
         The tasks run where the first feature block is. The function may also get blocks: pass
         `Tiles.data` as the first value.
         """
+        self.n_passes += any(value is self.data for value in values)
         tasks = self._map(least_of_tile, function, values, name, 0)
         left = combine_by_tasks(self.executor, least_of, tasks, self.n_features, name)
         found: NDArray[Any] = least_of(*self.executor.gather(left))
@@ -256,7 +289,9 @@ class Tiles(TileLayout):
         for owner in np.unique(owners).tolist():
             order.append(np.flatnonzero(owners == owner))
             wanted = Literal(columns[order[-1]] - self.borders[owner])
-            tasks = self.map_blocks(columns_of, wanted, name="columns", feature_block=owner)
+            tasks = self.map_blocks(
+                columns_of, wanted, name="columns", feature_block=owner, is_pass=False
+            )
             parts.append(Shared(tasks))
         n_labelled = self.dataset.n_documents - self.dataset.n_unlabelled
         self._count_shared("shared-columns", 4 * len(columns) * n_labelled)

@@ -96,6 +96,12 @@ def export_model(
         raise UsageError(f"format {form!r} is unknown; choose one of {', '.join(FORMATS)}.")
     if hasattr(model, "to_model"):
         model = model.to_model()
+    if hasattr(model, "steps") or hasattr(model, "best_estimator_"):
+        raise UsageError(
+            f"a {type(model).__name__} is exported by way of its model: "
+            "export_model(dranking.to_model(pipeline), ...), which folds scalers and selectors "
+            "into the model."
+        )
     if not isinstance(model, LinearModel):
         raise UsageError(
             f"a {type(model).__name__} cannot be exported: all formats hold linear models, with a "

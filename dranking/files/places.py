@@ -9,6 +9,7 @@ credentials, because URLs are shown in errors, reports and logs.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -26,19 +27,40 @@ if TYPE_CHECKING:
 Place: TypeAlias = Path | UPath
 AnyPlace: TypeAlias = str | os.PathLike[str] | UPath
 
+NAME_BYTES = 255
+"""Bytes of a file's name, without its folders, that file systems hold."""
+
+_LOCAL = ("file://", "local://")
+
 EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "abfss": "azure"}
 """The extra of dranking that installs the client of a protocol."""
 
+MAX_REQUESTS = 32
+"""Requests of a process that are under way at once. A store answers after tens of milliseconds, so
+that one request at a time would read a few objects a second."""
+
 _LISTED_ANEW: dict[str, Any] = {"use_listings_cache": False}  # other processes write too
 CLIENT_OPTIONS: dict[str, dict[str, Any]] = {
-    "s3": {**_LISTED_ANEW, "config_kwargs": {"retries": {"max_attempts": 0}}},
+    "s3": {
+        **_LISTED_ANEW,
+        "config_kwargs": {"retries": {"max_attempts": 0}, "max_pool_connections": MAX_REQUESTS},
+    },
     "gs": _LISTED_ANEW,
     "gcs": _LISTED_ANEW,
 }
 """Options of clients unless the caller or fsspec's configuration says otherwise. Retries are those
-of `dranking.files.requests` alone: botocore's would multiply them."""
+of `dranking.files.requests` alone: botocore's would multiply them. By itself, botocore has ten
+connections."""
+
+_FILE = re.compile("^(file:(//)?(?=/)|file://|local://)")
+_SCHEME = re.compile(r"[A-Za-z][\w+.-]+:(?=/)")  # two letters or more: C:/ is a drive of Windows
 
 _defaults: ContextVar[Mapping[str, Any] | None] = ContextVar("storage_options", default=None)
+
+
+def is_path(value: object) -> bool:
+    """Whether a value names a place: a path, a URL, or a place itself."""
+    return isinstance(value, (str, os.PathLike, UPath))
 
 
 def as_place(source: AnyPlace, storage_options: Mapping[str, Any] | None = None) -> Place:
@@ -55,14 +77,15 @@ def as_place(source: AnyPlace, storage_options: Mapping[str, Any] | None = None)
     Raises
     ------
     UsageError
-        If the URL holds a password or a signature, its protocol is unknown, or needs a package
-        that is not installed, or if the options are not those of the protocol's client.
+        If a local name is none that file systems hold; if the URL holds a password or a signature,
+        has one slash only, or its protocol is unknown or needs a package that is not installed; or
+        if the options are not those of the protocol's client.
     """
     if not isinstance(source, str | Path) and isinstance(source, UPath) and not storage_options:
         return source
     text = str(source)
-    if "://" not in text or text.startswith("file://"):
-        return Path(text.removeprefix("file://")).absolute()
+    if "://" not in text or text.startswith(_LOCAL):
+        return local_path(text).absolute()
     if has_credentials(text):
         raise UsageError(
             f"{redacted(text)}: has credentials in it, and URLs are shown in errors and reports. "
@@ -80,6 +103,40 @@ def as_place(source: AnyPlace, storage_options: Mapping[str, Any] | None = None)
             without_secrets(f"{text}: cannot be opened ({error}).{remedy}", given)
         ) from None
     return cast(Place, place)
+
+
+def local_path(text: str) -> Path:
+    """The local path that a text without ``://``, or a URL of a local file, names.
+
+    Raises
+    ------
+    UsageError
+        If file systems hold no such name, or the text is a URL that lost one of its two slashes, as
+        `pathlib.Path` makes it.
+    """
+    path = _FILE.sub("", text)
+    if scheme := _SCHEME.match(path):
+        name = scheme[0]
+        # Credentials are known by the two slashes before them.
+        whole = redacted(f"{name}//{path[scheme.end() :].lstrip('/')}")
+        raise UsageError(
+            f"{whole}: is a URL that was given with one slash only. Write two, as a string and not "
+            f"as a pathlib.Path; a local folder of this name is ./{name}"
+        )
+    try:
+        longest = max(len(name.encode()) for name in path.split("/"))
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{text!r}: the name is no text in UTF-8; rename the file or the folder."
+        ) from error
+    if "\0" in path:
+        raise UsageError(f"{text!r}: no name of a file has a null character; mend the path.")
+    if longest > NAME_BYTES:
+        raise UsageError(
+            f"{text[:60]}...: has a name of {longest} bytes, and file systems hold names of "
+            f"{NAME_BYTES}; give a shorter one."
+        )
+    return Path(path)
 
 
 @contextmanager

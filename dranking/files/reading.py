@@ -8,9 +8,11 @@ Checksums are compared by the readers of each format.
 from __future__ import annotations
 
 import io
+import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +21,7 @@ from typing import Any, TypeVar
 from upath import UPath
 
 from dranking.errors import DataError
-from dranking.files.places import Place, is_local
+from dranking.files.places import MAX_REQUESTS, Place, is_local
 from dranking.files.requests import ShortReadError, request
 
 Item = TypeVar("Item")
@@ -27,10 +29,6 @@ Value = TypeVar("Value")
 
 Range = tuple[int, int]
 """First byte, and the byte after the last, of a part of a file."""
-
-MAX_REQUESTS = 32
-"""Requests of a process that are under way at once. A store answers after tens of milliseconds, so
-that one request at a time would read a few objects a second."""
 
 PIECE_BYTES = 8 * 2**20
 """Longer reads are several requests side by side."""
@@ -112,12 +110,14 @@ def check_regular(place: Place) -> None:
 def exists(place: Place) -> bool:
     """Whether a file or a folder with files is at a place; raises as `read_bytes` does."""
     if is_local(place):
-        return place.exists()
+        return request(place, place.exists)
     return request(place, lambda: bool(place.fs.exists(place.path)))
 
 
 def list_files(place: Place) -> list[Place]:
     """All files in a folder and in the folders below, sorted by name; empty if there is none.
+
+    Links to folders are followed, but not back to a folder that holds the link.
 
     Raises
     ------
@@ -125,14 +125,46 @@ def list_files(place: Place) -> list[Place]:
         As `read_bytes` raises them.
     """
     if is_local(place):
-        return sorted(file for file in place.rglob("*") if file.is_file())
+        return sorted(request(place, lambda: _files_below(place)))
     found = request(place, lambda: place.fs.find(place.path))
     root = place.path.rstrip("/") + "/"
     return [place / name.removeprefix(root) for name in sorted(found) if name.startswith(root)]
 
 
-def open_input(place: Place) -> Any:
+def _files_below(place: Path) -> list[Path]:
+    """All files, and links to nothing, whose reader is told so."""
+    found: list[Path] = []
+    above: dict[str, frozenset[tuple[int, int]]] = {}
+    for folder, folders, files in os.walk(place, onerror=_raise, followlinks=True):
+        outer = above.pop(folder, frozenset())
+        try:
+            status = os.stat(folder)
+        except FileNotFoundError:  # another process removed it
+            continue
+        here = (status.st_dev, status.st_ino)
+        if here in outer:
+            folders.clear()
+            continue
+        above |= {os.path.join(folder, name): outer | {here} for name in folders}
+        paths = [Path(folder, name) for name in files]
+        found += [path for path in paths if path.is_file() or not path.exists()]
+    return found
+
+
+def _raise(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
+
+
+def open_input(place: Place, size: int | None = None) -> Any:
     """Open a file to read and seek in: an `io.BufferedIOBase`, as pyarrow and pandas take it.
+
+    Parameters
+    ----------
+    place
+        The file.
+    size
+        Its size in bytes, if it is known: a store is then not asked for it.
 
     Raises
     ------
@@ -141,7 +173,7 @@ def open_input(place: Place) -> Any:
     """
     if is_local(place):
         return request(place, lambda: place.open("rb"))
-    return io.BufferedReader(_RangedFile(place), buffer_size=PIECE_BYTES // 8)
+    return io.BufferedReader(_RangedFile(place, size), buffer_size=PIECE_BYTES // 8)
 
 
 def arrow_input(place: Place) -> Any:
@@ -155,11 +187,51 @@ def arrow_input(place: Place) -> Any:
 
 def at_once(function: Callable[[Item], Value], items: Sequence[Item]) -> list[Value]:
     """Values of a function that waits for a store, for all items side by side, in their order."""
-    # Threads of the pool do not wait for each other: all of them might.
-    in_pool = threading.current_thread().name.startswith(_POOL)
-    if in_pool or len(items) < 2:
+    if _in_pool() or len(items) < 2:
         return [function(item) for item in items]
     return list(_pool().map(function, items))
+
+
+def ahead(
+    function: Callable[[Item], Value], items: Sequence[Item], sizes: Sequence[int], limit: int
+) -> Iterator[Value]:
+    """Values of a function that waits for a store, in the order of the items, begun ahead of use.
+
+    Parameters
+    ----------
+    function
+        What to call, in other threads.
+    items
+        What to call it with.
+    sizes
+        How much memory the value of each item takes, in any unit.
+    limit
+        How much the values may take that are under way or wait for their use. One item at a time
+        is begun however large it is.
+    """
+    if _in_pool() or len(items) < 2:
+        yield from map(function, items)
+        return
+    begun: deque[tuple[Future[Value], int]] = deque()
+    taken, following = 0, 0
+    try:
+        while begun or following < len(items):
+            while following < len(items) and (
+                not begun or (taken + sizes[following] <= limit and len(begun) < MAX_REQUESTS)
+            ):
+                begun.append((_pool().submit(function, items[following]), sizes[following]))
+                taken, following = taken + sizes[following], following + 1
+            future, size = begun.popleft()
+            yield future.result()
+            taken -= size
+    finally:
+        for future, _ in begun:
+            future.cancel()
+
+
+def _in_pool() -> bool:
+    """Whether a thread is of the pool; such threads do not wait for others: all of them might."""
+    return threading.current_thread().name.startswith(_POOL)
 
 
 @cache
@@ -204,9 +276,9 @@ def _checked(content: bytes, part: Range) -> bytes:
 class _RangedFile(io.RawIOBase):
     """A file behind a URL, of which `io.BufferedReader` reads large parts."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, size: int | None = None) -> None:
         self._place = place
-        self._size = file_size(place)
+        self._size = file_size(place) if size is None else size
         self._position = 0
 
     def readable(self) -> bool:

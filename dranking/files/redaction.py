@@ -59,7 +59,7 @@ def has_credentials(url: str) -> bool:
 
 
 def _hidden(found: re.Match[str]) -> str:
-    """What comes before an @, without a password; a container or a path is no password."""
+    """The text before an @, without a password; a container or a path is no password."""
     protocol, user = found["protocol"].lower(), found["user"]
     is_path = protocol not in _BUCKETS and _HOST_AND_PATH.match(user) is not None
     is_container = protocol in _CONTAINERS and ":" not in user

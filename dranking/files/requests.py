@@ -56,7 +56,7 @@ def request(place: Place, attempt: Callable[[], Value]) -> Value:
     Parameters
     ----------
     place
-        What the request is about, for errors.
+        The subject of the request, for errors.
     attempt
         One request; it must be harmless to send twice.
 
@@ -171,7 +171,7 @@ def _explained(place: Place, error: Exception) -> Exception:
 
 
 def _first_line(place: Place, error: BaseException) -> str:
-    """What an error says, in one line and without secrets."""
+    """The message of an error, in one line and without secrets."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     line = text.strip().splitlines()[0].rstrip(".")
     return line if is_local(place) else without_secrets(line, place.storage_options)

@@ -9,8 +9,8 @@ with document i: a group of documents is averaged over its permutations, so stri
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.machine.compile import kernel
-from dranking.kernels.sorting import descending
+from dranking.kernels.machine.compile import kernel, part
+from dranking.kernels.sorting import descending, smaller
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -28,18 +28,25 @@ def rank_order(scores: Floats, query_ptr: Integers) -> Integers:
     return order
 
 
-@kernel
 def tie_ends(scores: Floats, query_ptr: Integers) -> Integers:
-    """One past the end of each document's run of equal scores; `scores` in rank order."""
-    ends = np.empty(len(scores), dtype=np.int64)
-    for q in range(len(query_ptr) - 1):
-        start, end = query_ptr[q], query_ptr[q + 1]
-        stop = end
-        for i in range(end - 1, start - 1, -1):
-            if i + 1 < end and scores[i] != scores[i + 1]:
-                stop = i + 1
-            ends[i] = stop
-    return ends
+    """One past the end of each document's run of equal scores; `scores` in rank order.
+
+    In NumPy, which takes no time to compile.
+    """
+    is_end = np.zeros(len(scores) + 1, dtype=np.bool_)
+    is_end[query_ptr] = True
+    is_end[1:-1] |= scores[1:] != scores[:-1]
+    ends = np.flatnonzero(is_end[1:]) + 1
+    return np.repeat(ends, np.diff(ends, prepend=0))
+
+
+@part
+def sum_between(values: Floats, start: int, end: int) -> float:
+    """Sum of some values, in their order. Numba compiles five functions for `values.sum()`."""
+    total = 0.0
+    for i in range(start, end):
+        total += values[i]
+    return total
 
 
 @kernel
@@ -65,7 +72,7 @@ def discounted_sums(values: Floats, query_ptr: Integers, discounts: Floats, cuto
     for q in range(len(sums)):
         start = query_ptr[q]
         total = 0.0
-        for i in range(start, min(query_ptr[q + 1], start + cutoff)):
+        for i in range(start, smaller(query_ptr[q + 1], start + cutoff)):
             total += values[i] * discounts[i - start]
         sums[q] = total
     return sums
@@ -106,7 +113,7 @@ def average_precisions(relevant: Floats, group_end: Integers, query_ptr: Integer
         while i < end:
             stop = group_end[i]
             n = stop - i
-            r = relevant[i:stop].sum()
+            r = sum_between(relevant, i, stop)
             if r > 0.0:
                 slope = (r - 1.0) / (n - 1.0) if n > 1 else 0.0
                 for j in range(n):
@@ -135,7 +142,7 @@ def reciprocal_ranks(
         while i < end:
             stop = group_end[i]
             n = stop - i
-            r = relevant[i:stop].sum()
+            r = sum_between(relevant, i, stop)
             if r > 0.0:
                 none_before = 1.0
                 # Every group has a relevant document among its first n - r + 1 places.
@@ -255,20 +262,29 @@ def continuation(stop: Floats, group_end: Integers, query_ptr: Integers, cutoff:
     return goes_on
 
 
+@part
+def sum_of_products(values: Floats, others: Floats, start: int, end: int) -> float:
+    """Sum of some products, in their order."""
+    total = 0.0
+    for i in range(start, end):
+        total += values[i] * others[i]
+    return total
+
+
 @kernel
 def binary_preferences(
     relevant: Floats, judged: Floats, group_end: Integers, query_ptr: Integers
 ) -> Floats:
     """(n_queries,) expected bpref over the permutations of ties; 0 without relevant documents.
 
-    Of the m irrelevant documents of a group, each number from 0 to m is equally likely to be before
+    Each number from 0 to m of the m irrelevant documents of a group is equally likely to be before
     a relevant document of that group.
     """
     values = np.zeros(len(query_ptr) - 1)
     for q in range(len(values)):
         start, end = query_ptr[q], query_ptr[q + 1]
-        n_relevant = (relevant[start:end] * judged[start:end]).sum()
-        n_irrelevant = judged[start:end].sum() - n_relevant
+        n_relevant = sum_of_products(relevant, judged, start, end)
+        n_irrelevant = sum_between(judged, start, end) - n_relevant
         if n_relevant == 0.0:
             continue
         counted = min(n_relevant, n_irrelevant)
@@ -276,8 +292,8 @@ def binary_preferences(
         i = start
         while i < end:
             stop = group_end[i]
-            found = (relevant[i:stop] * judged[i:stop]).sum()
-            m = int(judged[i:stop].sum() - found)
+            found = sum_of_products(relevant, judged, i, stop)
+            m = int(sum_between(judged, i, stop) - found)
             penalty = 0.0
             for j in range(m + 1):
                 penalty += min(before + j, n_relevant) / (m + 1)

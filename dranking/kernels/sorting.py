@@ -3,13 +3,19 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.machine.compile import kernel
+from dranking.kernels.machine.compile import kernel, part
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 RUN = 16
 """Runs of this length are sorted by insertion, and longer runs by merging."""
+
+
+@part
+def smaller(a: int, b: int) -> int:
+    """The smaller of two whole numbers. Numba compiles a function for `min`, in every process."""
+    return a if a < b else b
 
 
 @kernel
@@ -41,7 +47,7 @@ def best_first(values: Array, order: Ints, spare: Ints) -> None:
     """
     n = len(values)
     for first in range(0, n, RUN):
-        for i in range(first, min(first + RUN, n)):
+        for i in range(first, smaller(first + RUN, n)):
             value, k = values[i], i
             while k > first and not values[order[k - 1]] >= value and value == value:
                 order[k] = order[k - 1]
@@ -50,12 +56,13 @@ def best_first(values: Array, order: Ints, spare: Ints) -> None:
     width = RUN
     while width < n:
         for first in range(0, n, 2 * width):
-            left, middle, end = first, min(first + width, n), min(first + 2 * width, n)
+            left, middle = first, smaller(first + width, n)
+            end = smaller(first + 2 * width, n)
             for i in range(left, middle):
                 spare[i] = order[i]
             right, k = middle, first
             while left < middle:  # when the first run is used up, the rest is in its place
-                one, other = spare[left], order[min(right, n - 1)]
+                one, other = spare[left], order[smaller(right, n - 1)]
                 if right >= end or values[one] >= values[other] or values[other] != values[other]:
                     order[k] = one
                     left += 1

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import UsageError
+from dranking.kernels.far_columns import NOTHING_FAR, Far
 from dranking.kernels.listwise import rankings as listwise
 from dranking.kernels.listwise.rankings import AP, NDCG, Lists
 from dranking.kernels.machine.compile import frozen
 from dranking.kernels.machine.first_use import before_first_call
-from dranking.kernels.products import times, transposed_times
+from dranking.kernels.machine.floats import EPSILON
+from dranking.kernels.products import times
+from dranking.kernels.relative_products import (
+    relative_features,
+    relative_times,
+    relative_transposed_times,
+)
 
 Array = NDArray[np.float64]
 Measure: TypeAlias = Literal["ap", "ndcg"]
@@ -28,6 +35,25 @@ MAX_RANKINGS = 50_000
 MAX_ASSIGNMENT = 2e10
 """Largest number of operations of one assignment: m n^2 for a list of n documents, m of which do
 not have the commonest gain."""
+
+BOUNDED_LISTS = 16
+"""In blocks of at most so many lists, the rounding of every list is bounded. In larger ones, evenly
+spaced lists stand for all, at least half as many as this."""
+
+
+class ListTargets(NamedTuple):
+    """The quantities of a block, apart from the scores, from which a loss of lists is computed.
+
+    Attributes
+    ----------
+    lists
+        Gains and measure of the lists, and their weights.
+    far
+        The columns of the block that are read relative to their median in each query.
+    """
+
+    lists: Lists
+    far: Far = NOTHING_FAR
 
 
 class TooLong(NamedTuple):
@@ -54,6 +80,10 @@ class ListLoss(Protocol):
 
     def too_long(self, lists: Lists) -> TooLong | None:
         """The first list whose loss would take too long; None if there is none."""
+        ...
+
+    def log_terms(self, gains: Array) -> float:
+        """Logarithm of the number of rankings of a list whose hinges add up."""
         ...
 
 
@@ -89,6 +119,10 @@ class ArgmaxHinge(NamedTuple):
                     "or train with the loss ap or pairwise.",
                 )
         return None
+
+    def log_terms(self, gains: Array) -> float:
+        """0: the hinge of one ranking."""
+        return 0.0
 
 
 class SumHinge(NamedTuple):
@@ -126,10 +160,7 @@ class SumHinge(NamedTuple):
     def too_long(self, lists: Lists) -> TooLong | None:
         """The first list with too many rankings; None if there is none."""
         for query, gains in lists_with_preference(lists):
-            log_count = math.lgamma(len(gains) + 1)
-            if self.by_class:
-                sizes = np.unique(gains, return_counts=True)[1]
-                log_count -= sum(math.lgamma(n + 1) for n in sizes)
+            log_count = self.log_terms(gains)
             if log_count > math.log(MAX_RANKINGS):
                 return TooLong(
                     query,
@@ -137,6 +168,14 @@ class SumHinge(NamedTuple):
                     f"over all rankings takes {MAX_RANKINGS:,} at most. Use the arg-max form.",
                 )
         return None
+
+    def log_terms(self, gains: Array) -> float:
+        """Logarithm of the number of rankings of a list whose hinges add up."""
+        log_count = math.lgamma(len(gains) + 1)
+        if self.by_class:
+            sizes = np.unique(gains, return_counts=True)[1]
+            log_count -= sum(math.lgamma(n + 1) for n in sizes)
+        return log_count
 
 
 def lists_with_preference(lists: Lists) -> Iterator[tuple[int, Array]]:
@@ -190,11 +229,65 @@ def n_lists(lists: Lists) -> float:
 
 
 def listwise_of_model(
-    block: QueryBlock, lists: Lists, weights: Array, loss: ListLoss
+    block: QueryBlock, targets: ListTargets, weights: Array, loss: ListLoss
 ) -> tuple[np.float64, Array]:
     """Value, and a subgradient (n_features,) with respect to the weights of a linear model."""
-    value, slopes = loss.at(times(block.features, weights), lists)
-    return np.float64(value), transposed_times(block.features, slopes)
+    lists, far = targets
+    value, slopes = loss.at(relative_times(block.features, block.query_ptr, far, weights), lists)
+    slopes_of_weights = relative_transposed_times(block.features, block.query_ptr, far, slopes)
+    return np.float64(value), slopes_of_weights
+
+
+def stated_losses(block: QueryBlock, targets: ListTargets, weights: Array, loss: ListLoss) -> Array:
+    """(3,) loss of a linear model, loss of zero weights, and a bound of the rounding of the first.
+
+    In blocks of more than `BOUNDED_LISTS` lists, evenly spaced lists stand for all lists, so that
+    the bound is an estimate there. Weights and gains count as exact.
+    """
+    lists, far = targets
+    scores = relative_times(block.features, block.query_ptr, far, weights)
+    value, _ = loss.at(scores, lists)
+    zeros, _ = loss.at(np.zeros_like(scores), lists)
+    rounding, bounded, mass = 0.0, 0.0, 0.0
+    there = [(q, gains) for q, gains in lists_with_preference(lists) if lists.weights[q] > 0.0]
+    step = 1 + (len(there) - 1) // BOUNDED_LISTS
+    for number, (q, gains) in enumerate(there):
+        mass += lists.weights[q]
+        if number % step:
+            continue
+        bounded += lists.weights[q]
+        ptr = block.query_ptr[q : q + 2]
+        own = far._replace(medians=far.medians[q : q + 1])
+        ends = np.array([0, len(gains)])
+        rows = relative_features(block.features[slice(*ptr)], ends, own)
+        alone = lists._replace(gains=gains, query_ptr=ends, weights=np.ones(1))
+        bound = _rounding_of_list(rows, scores[slice(*ptr)], weights, alone, loss)
+        rounding += lists.weights[q] * bound
+    if bounded > 0.0:
+        rounding *= mass / bounded
+    return np.array([value, zeros, rounding + len(lists.weights) * EPSILON * value])
+
+
+def _rounding_of_list(
+    rows: Any, scores: Array, weights: Array, alone: Lists, loss: ListLoss
+) -> float:
+    """Bound of the rounding of the loss of one list.
+
+    A score is rounded by a few epsilon times the sum of |x_i w_i|, and the sums over documents by
+    as much for each document. No hinge falls where a better document loses against a worse one: the
+    loss lies between its values at scores in which all better documents are lower, and higher, by
+    the rounding of both scores.
+    """
+    n = len(scores)
+    widest = rows.shape[1] if isinstance(rows, np.ndarray) else int(np.diff(rows.indptr).max())
+    largest = float(times(abs(rows), np.abs(weights)).max())
+    moved = 2.0 * EPSILON * (widest + 2 * n + 8) * largest
+    levels = np.unique(alone.gains, return_inverse=True)[1] * moved
+    most, _ = loss.at(scores - levels, alone)
+    least, _ = loss.at(scores + levels, alone)
+    if not most:
+        return 0.0
+    return most - least + 8.0 * EPSILON * n * (math.exp(loss.log_terms(alone.gains)) + most)
 
 
 def frozen_lists(lists: Lists) -> Lists:

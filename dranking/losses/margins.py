@@ -28,7 +28,7 @@ Margins: TypeAlias = Literal["levels", "ranks"]
 
 
 class MarginRule(NamedTuple):
-    """How margins follow from relevance.
+    """The rule by which margins follow from relevance.
 
     Attributes
     ----------

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.kernels.far_columns import NOTHING_FAR, Far, far_columns
 from dranking.kernels.machine.compile import frozen
 from dranking.kernels.machine.first_use import before_first_call
 from dranking.kernels.pairwise import logistic
 from dranking.kernels.pairwise import pair_sums as pairs
 from dranking.kernels.pairwise.pair_sums import Groups, Tangent
 from dranking.kernels.pairwise.shortfalls import hinge_shortfalls
-from dranking.kernels.products import times, transposed_times
+from dranking.kernels.relative_products import relative_times, relative_transposed_times
 
 Array = NDArray[np.float64]
 
@@ -37,12 +38,15 @@ class PairTargets(NamedTuple):
         number 0 if there are none.
     margin
         Margin of the hinge.
+    far
+        The columns of the block that are read relative to their median in each query.
     """
 
     groups: Groups
     n_pairs: float
     offsets: Array | float = 0.0
     margin: float = 1.0
+    far: Far = NOTHING_FAR
 
 
 class LossAt(NamedTuple):
@@ -130,10 +134,10 @@ def empty_tangent(scores: Array) -> Tangent:
 def pair_targets(block: QueryBlock) -> PairTargets:
     """Ranks of the grades of a block of labelled documents, and how many pairs they make."""
     ranks = pairs.grade_ranks(block.relevance, block.query_ptr)
-    counts = np.empty(block.n_queries)
-    pairs.count_pairs(ranks, block.query_ptr, counts)
+    counts = pairs.count_pairs(ranks, block.query_ptr)
     groups = Groups(ranks, block.query_ptr, block.weights)
-    return PairTargets(groups, float(counts @ block.weights))
+    far = far_columns(block.features, block.query_ptr)
+    return PairTargets(groups, float(counts @ block.weights), far=far)
 
 
 N_NEAR = 64
@@ -177,28 +181,38 @@ def hinge_of_pairs(
     The subgradient (n_features,) is with respect to the weights of a linear model.
     """
     slopes = np.empty(block.n_documents)
-    scores = times(block.features, weights) - targets.offsets
+    scores = _scores(block, targets, weights) - targets.offsets
     before_first_call("plain_hinge")
     hinge = pairs.plain_hinge(frozen_groups(targets), targets.margin, frozen(scores), slopes)
-    return np.float64(hinge), transposed_times(block.features, slopes)
+    return np.float64(hinge), _slopes(block, targets, slopes)
 
 
 def loss_of_model(
     block: QueryBlock, targets: PairTargets, weights: Array, loss: PairLoss
 ) -> tuple[float, Array, Tangent]:
     """Value, gradient (n_features,) and tangent of a loss at the weights of a linear model."""
-    scores = times(block.features, weights) - targets.offsets
+    scores = _scores(block, targets, weights) - targets.offsets
     value, slopes, tangent = loss.at(scores, frozen_groups(targets))
-    return value, transposed_times(block.features, slopes), tangent
+    return value, _slopes(block, targets, slopes), tangent
 
 
 def curvature_of_model(
     block: QueryBlock, targets: PairTargets, tangent: Tangent, direction: Array, loss: PairLoss
 ) -> Array:
     """(n_features,) second derivative with respect to the weights, times a direction."""
-    along = times(block.features, direction)
+    along = _scores(block, targets, direction)
     bend = loss.curvature(frozen_tangent(tangent), frozen_groups(targets), along)
-    return transposed_times(block.features, bend)
+    return _slopes(block, targets, bend)
+
+
+def _scores(block: QueryBlock, targets: PairTargets, weights: Array) -> Array:
+    """(n_documents,) scores by the weights of a linear model, up to a constant of each query."""
+    return relative_times(block.features, block.query_ptr, targets.far, weights)
+
+
+def _slopes(block: QueryBlock, targets: PairTargets, slopes: Array) -> Array:
+    """(n_features,) slopes by the weights; slopes by scores sum to 0 in each query."""
+    return relative_transposed_times(block.features, block.query_ptr, targets.far, slopes)
 
 
 def frozen_tangent(tangent: Tangent) -> Tangent:

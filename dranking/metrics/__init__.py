@@ -37,9 +37,9 @@ averaged over the queries that have such a pair; ``auc`` is 1 minus this error o
 relevant and an irrelevant document.
 
 Measures are computed per query and block by block, and the values per query are kept: comparisons
-pair them. `dranking.metrics.comparison.compare.compare` gives the bootstrap-t interval of the mean
-difference, the p-value of the same statistic with Holm's correction over measures, the permutation
-test, and wins, ties and losses. How often the interval holds for few queries stands in the table of
+pair them. `dranking.compare` gives the bootstrap-t interval of the mean difference, the p-value of
+the same statistic with Holm's correction over measures, the permutation test, and wins, ties and
+losses. How often the interval holds for few queries stands in the table of
 `dranking.metrics.comparison.significance.mean_interval`.
 
 A mean that is looked at again and again, such as that of a running experiment, has no interval of

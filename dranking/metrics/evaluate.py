@@ -18,7 +18,7 @@ from dranking.metrics.ranking import rank_documents
 def evaluate_queries(
     block: QueryBlock,
     scores: ArrayLike,
-    measures: Sequence[str],
+    measures: str | Sequence[str],
     convention: str | Convention = DEFAULT_CONVENTION,
 ) -> dict[str, NDArray[np.float64]]:
     """Compute measures of each query of a block.
@@ -30,8 +30,8 @@ def evaluate_queries(
     scores
         (n_documents,) of any real type; higher ranks first.
     measures
-        Names, in any case: ``map``, ``p@K``, ``recall@K``, ``ndcg``, ``ndcg@K``, ``mean_ndcg``,
-        ``mrr``, ``mrr@K``, ``pairwise_error``, ``auc``.
+        A name or several, in any case: ``map``, ``p@K``, ``recall@K``, ``ndcg``, ``ndcg@K``,
+        ``mean_ndcg``, ``mrr``, ``mrr@K``, ``pairwise_error``, ``auc``.
     convention
         One of `CONVENTIONS`.
 

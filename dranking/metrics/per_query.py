@@ -114,6 +114,13 @@ class PerQuery:
             convention=self.convention,
         )
 
+    def counting(self, measure: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Values of a measure and weights of the queries that have a value and a weight above 0."""
+        values = self.values[measure]
+        weights = np.ones(self.n_queries) if self.weights is None else self.weights
+        counts = np.isfinite(values) & (weights > 0)
+        return values[counts], weights[counts]
+
     def summary(self) -> Summary:
         """Weighted means of the measures over the queries that count."""
         return aggregate(self.values, self.weights)
@@ -142,8 +149,8 @@ def per_query_of(result: Any) -> PerQuery:
     if isinstance(found, PerQuery):
         return found
     raise UsageError(
-        f"a {type(result).__name__} holds no values of queries; compare takes what evaluate gives: "
-        "dranking.compare(dranking.evaluate(a, data), dranking.evaluate(b, data))."
+        f"a {type(result).__name__} holds no values of queries; give judged data to measure it on, "
+        "dranking.compare(a, b, data), or what dranking.evaluate gives for each of the two."
     )
 
 

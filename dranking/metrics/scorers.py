@@ -27,13 +27,13 @@ class RankingScorer:
 
     Attributes
     ----------
-    measure
+    metric
         Name of the measure; the values of a measure of error are negated.
     convention
         Name of the convention.
     """
 
-    measure: str
+    metric: str
     convention: str = DEFAULT_CONVENTION
 
     def __call__(self, estimator: Any, X: Any, y: Any, *, qid: Any = None) -> float:
@@ -63,25 +63,25 @@ class RankingScorer:
             )
         options = {"qid": qid} if "qid" in signature(estimator.predict).parameters else {}
         scores = estimator.predict(X, **options)
-        parts = measured_rows(scores, y, qid, [self.measure], self.convention)
-        value = PerQuery.concatenate(parts).summary().metrics[self.measure]
+        parts = measured_rows(scores, y, qid, [self.metric], self.convention)
+        value = PerQuery.concatenate(parts).summary().metrics[self.metric]
         if np.isnan(value):
-            raise DataError(f"no query counts for {self.measure}, so there is no score.")
-        return value if higher_is_better(self.measure) else -value
+            raise DataError(f"no query counts for {self.metric}, so there is no score.")
+        return value if higher_is_better(self.metric) else -value
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """What the scorer asks scikit-learn for: `qid`."""
+        """The metadata that the scorer asks scikit-learn for: `qid`."""
         request = MetadataRequest(owner=self)
         request.score.add_request(param="qid", alias=True)
         return request
 
 
-def ranking_scorer(measure: str, *, convention: str = DEFAULT_CONVENTION) -> RankingScorer:
+def ranking_scorer(metric: str, *, convention: str = DEFAULT_CONVENTION) -> RankingScorer:
     """Scorer of a measure, for the parameter `scoring` of scikit-learn's searches.
 
     Parameters
     ----------
-    measure
+    metric
         Name of a measure, such as ``map`` or ``ndcg@10``; see `dranking.metrics`.
     convention
         standard, letor4, letor3, mslr or trec.
@@ -95,19 +95,18 @@ def ranking_scorer(measure: str, *, convention: str = DEFAULT_CONVENTION) -> Ran
     --------
     >>> import numpy as np, dranking as dr, sklearn
     >>> from sklearn.model_selection import GridSearchCV, GroupKFold
-    >>> from dranking.metrics.scorers import ranking_scorer
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.normal(size=(60, 3)).astype(np.float32), np.repeat(np.arange(10), 6)
     >>> y = (X[:, 1] > 0).astype(int)
     >>> with sklearn.config_context(enable_metadata_routing=True):
     ...     ranker = dr.RankRLS().set_fit_request(qid=True)
     ...     grid = {"regularization": [1.0, 8.0]}
-    ...     search = GridSearchCV(ranker, grid, scoring=ranking_scorer("map"), cv=GroupKFold(5))
+    ...     search = GridSearchCV(ranker, grid, scoring=dr.ranking_scorer("map"), cv=GroupKFold(5))
     ...     search = search.fit(X, y, groups=qid, qid=qid)
     >>> bool(search.best_score_ > 0.9)
     True
     """
-    return RankingScorer(get_measure(measure).name, get_convention(convention).name)
+    return RankingScorer(get_measure(metric).name, get_convention(convention).name)
 
 
 def ndcg_scorer(k: int | None = None, *, convention: str = DEFAULT_CONVENTION) -> RankingScorer:

@@ -20,7 +20,7 @@ def load_model(
     Parameters
     ----------
     path
-        Where the model is: a local path or a URL.
+        The place of the model: a local path or a URL.
     storage_options
         Options of the URL's file system, as pandas and Dask take them.
 

@@ -18,8 +18,8 @@ from dranking.data.dataset import Dataset
 from dranking.data.open import open_dataset
 from dranking.data.roles import Columns
 from dranking.data.scores.score_table import ScoreTable
-from dranking.data.tables.any_table import as_table, is_table
-from dranking.engine.collections.one_expression import is_dask_frame
+from dranking.data.tables.any_table import as_table, is_dask_frame, is_table
+from dranking.data.tables.columns import no_score_column
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
@@ -32,27 +32,58 @@ from dranking.rankers.linear.model import LinearModel
 NO_COLUMNS = np.empty(0, dtype=np.intp)
 
 
-def judged_dataset(data: Any, scorer: Any) -> Dataset:
-    """Judged data for a scorer: a data set, or a table or path of which only the needed is read.
+class WithSpaces(frozenset[str]):
+    """Names in which LightGBM replaced spaces by underscores; contains the names with spaces."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (
+            isinstance(name, str) and super().__contains__(_of_lightgbm(name))
+        )
+
+
+def judged_dataset(data: Any, *scorers: Any) -> Dataset:
+    """Judged data for scorers: a data set, or a table or path of which only the needed is read.
 
     Raises
     ------
     UsageError, DataError
         As `dranking.open_dataset`; or if no document has a label.
     """
+    for scorer in scorers:
+        _check_scorer(scorer)
+    if isinstance(data, Dataset) or is_dask_frame(data):
+        dataset = as_dataset(data)
+    else:
+        needed = [needed_features(scorer) for scorer in scorers]
+        kind = WithSpaces if any(isinstance(part, WithSpaces) for part in needed) else frozenset
+        names = None if None in needed else kind(name for part in needed for name in part or ())
+        try:
+            dataset = open_dataset(data, columns=Columns(needed=names, score=score_column(scorers)))
+        except DataError as error:
+            raise _with_hint(error, *scorers) from error
+    dataset.check_documents()
+    if dataset.n_unlabelled == dataset.n_documents:
+        raise DataError("the data has no labelled document; there is nothing to evaluate.")
+    return dataset
+
+
+def _check_scorer(scorer: Any) -> None:
+    """Raise UsageError for what cannot be a scorer, before any data is opened."""
     if isinstance(scorer, os.PathLike) or (isinstance(scorer, str) and scorer.endswith(".json")):
         raise UsageError(
             f"{scorer} is no feature to rank by; a stored model is "
             f"dranking.load_model({str(scorer)!r}), stored scores are dranking.read_scores(path)."
         )
-    if isinstance(data, Dataset) or is_dask_frame(data):
-        dataset = as_dataset(data)
-    else:
-        dataset = open_dataset(data, columns=Columns(needed=needed_features(scorer)))
-    dataset.check_documents()
-    if dataset.n_unlabelled == dataset.n_documents:
-        raise DataError("the data has no labelled document; there is nothing to evaluate.")
-    return dataset
+    if isinstance(scorer, type):
+        raise UsageError(
+            f"{scorer.__name__} is a class, and no fitted ranker: give what fit returns, "
+            f"{scorer.__name__}().fit(train)."
+        )
+
+
+def score_column(scorers: Sequence[Any]) -> str | None:
+    """The first scorer that is the name of a feature to rank by; None if there is none."""
+    return next((scorer for scorer in scorers if isinstance(scorer, str)), None)
 
 
 def needed_features(scorer: Any) -> Collection[str] | None:
@@ -60,11 +91,14 @@ def needed_features(scorer: Any) -> Collection[str] | None:
     if isinstance(scorer, str):
         return (scorer,)
     if isinstance(scorer, LinearModel):
-        # Of a table, forms are computed; other data may hold them under names of their own.
+        # Forms of the features of a table are computed; other data may hold forms as columns.
         return {*scorer.feature_names, *source_names(scorer.feature_names, scorer.transforms)}
     if hasattr(scorer, "fitted_model"):
         return needed_features(scorer.fitted_model())
-    return _names_of(scorer) if hasattr(scorer, "predict") else ()
+    if not hasattr(scorer, "predict"):
+        return ()
+    names = _names_of(scorer)
+    return WithSpaces(names) if names is not None and _is_of_lightgbm(scorer) else names
 
 
 def measure(
@@ -148,6 +182,9 @@ def linear_model(scorer: Any, dataset: Dataset) -> LinearModel | None:
     if isinstance(scorer, LinearModel):
         return scorer
     if isinstance(scorer, str):
+        if scorer not in dataset.feature_names:
+            error = no_score_column(scorer, dataset.feature_names, "the data")
+            raise _with_hint(error, scorer)
         column = dataset.columns_of([scorer])
         transforms = tuple(t.restricted(column) for t in dataset.transforms)
         return LinearModel(feature_names=(scorer,), weights=(1.0,), transforms=transforms)
@@ -155,6 +192,20 @@ def linear_model(scorer: Any, dataset: Dataset) -> LinearModel | None:
         model: LinearModel = scorer.fitted_model()
         return model
     return None
+
+
+def _with_hint(error: DataError, *scorers: Any) -> DataError:
+    """An error about data, with a hint at paths if a scorer is a text that may be one."""
+    texts = [scorer for scorer in scorers if isinstance(scorer, str)]
+    paths = [t for t in texts if os.path.exists(t) or "/" in t or os.path.splitext(t)[1]]
+    if not paths:
+        return error
+    scorer = paths[0]
+    return DataError(
+        f"{error} A text is the name of a feature to rank by. If {scorer!r} is a path, "
+        f"dranking.read_scores({scorer!r}) reads stored scores, and the library of a booster reads "
+        f"its file, as lightgbm.Booster(model_file={scorer!r}) does."
+    )
 
 
 def _stored_scores(scorer: Any) -> ScoreTable | NDArray[np.float64]:
@@ -230,10 +281,43 @@ def _names_of(model: Any) -> tuple[str, ...] | None:
     return tuple(map(str, names))
 
 
+def _is_of_lightgbm(model: Any) -> bool:
+    return type(model).__module__.startswith("lightgbm")
+
+
+def _of_lightgbm(name: str) -> str:
+    """The name that LightGBM gives a feature."""
+    return name.replace(" ", "_")
+
+
+def _names_in_data(names: Sequence[str], of_data: Sequence[str]) -> tuple[str, ...]:
+    """The names of the data behind names of LightGBM; names that the data lacks stay.
+
+    Raises
+    ------
+    DataError
+        If the data has several features that LightGBM names alike.
+    """
+    candidates: dict[str, list[str]] = {}
+    for name in of_data:
+        candidates.setdefault(_of_lightgbm(name), []).append(name)
+    found = [candidates.get(name, [name]) for name in names]
+    for several in found:
+        if len(several) > 1:
+            raise DataError(
+                f"the features {' and '.join(map(repr, several))} have one name in LightGBM, which "
+                "replaces spaces by underscores; leave out or rename the feature on which the "
+                "model was not trained."
+            )
+    return tuple(name for [name] in found)
+
+
 def _columns_of(model: Any, dataset: Dataset) -> NDArray[np.intp] | None:
     """The columns that a fitted object needs; None for all."""
     names, expected = _names_of(model), getattr(model, "n_features_in_", None)
     if names is not None:
+        if _is_of_lightgbm(model):
+            names = _names_in_data(names, dataset.feature_names)
         return dataset.columns_of(names)
     if expected is not None and expected != dataset.n_features:
         raise DataError(

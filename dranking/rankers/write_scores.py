@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.data.scores.parts import (
+from dranking.data.scores.score_directory import (
     BLOCKS_PER_PART,
     ScorePart,
     check_scores_output,
@@ -20,8 +20,10 @@ from dranking.data.scores.parts import (
     score_rows,
     write_part,
 )
+from dranking.data.tables.any_table import is_dask_frame
 from dranking.engine.block_tasks import submit_with_blocks
-from dranking.engine.executor import Executor, Task, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import Executor, Task
 from dranking.engine.map_blocks import gather_oldest
 from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
@@ -48,6 +50,7 @@ def write_scores(
     Tasks score 16 blocks each and write them as one file; the driver gets its name, size and
     checksum. The files hold ``qid``, ``docid``, ``score`` and ``rank`` in data set order and are
     the same in every bit whatever the workers, except for a token in their names behind a URL.
+    They have no ``rank`` if rows of a query lie apart (`Dataset.rows_apart`).
 
     Parameters
     ----------
@@ -74,9 +77,15 @@ def write_scores(
         If the model is not linear, the data is no data set, or the output exists and `overwrite` is
         false, holds something else, or is local and not the same directory on all hosts.
     DataError
-        If the data lacks features, a value is missing, or the scaling is another.
+        If the data lacks features, a value is missing, the scaling is another, or rows of a query
+        lie apart whose features are scaled by all documents of the query.
     """
     model = _linear(model)
+    if is_dask_frame(dataset):
+        raise UsageError(
+            "write_scores takes a data set, not a dask DataFrame, whose workers score and write it "
+            "by themselves: frame.assign(score=model.predict(frame)).to_parquet(path)."
+        )
     if not isinstance(dataset, Dataset):
         raise UsageError(
             f"write_scores takes a data set, not a {type(dataset).__name__}; make one of a table "
@@ -129,9 +138,18 @@ def _write_parts(
             if len(running) >= 2 * executor.n_slots:
                 yield from gather_oldest(executor, running)
             blocks = range(start, min(start + BLOCKS_PER_PART, dataset.n_blocks))
-            how = (weights, transforms, commit.root, part_name(commit, number))
             task = submit_with_blocks(
-                executor, _score_part, dataset, blocks, columns, *how, name="predict"
+                executor,
+                _score_part,
+                dataset,
+                blocks,
+                columns,
+                weights,
+                transforms,
+                commit.root,
+                part_name(commit, number),
+                dataset.rows_apart is None,
+                name="predict",
             )
             running.append(task)
         while running:
@@ -146,7 +164,9 @@ def _score_part(
     transforms: Transforms,
     root: Place,
     name: str,
+    with_ranks: bool,
 ) -> ScorePart:
     """Score blocks and write their scores as one part."""
     scored = (score_block(block, weights, transforms) for block in blocks)
-    return write_part(root, name, [score_rows(block, scores) for block, scores in scored])
+    rows = [score_rows(block, scores, with_ranks=with_ranks) for block, scores in scored]
+    return write_part(root, name, rows)

@@ -37,7 +37,7 @@ def model_card(
     files
         Exports of the model: name to content. The card has the SHA-256 of each.
     judged
-        How the model was judged: ``convention``, ``n_queries``, ``metrics`` (of challenger and
+        The judgement of the model: ``convention``, ``n_queries``, ``metrics`` (of challenger and
         champion, by measure) and ``accepted``; None if the model was not judged.
     origin
         Facts about the run: label to text.
@@ -50,6 +50,8 @@ def model_card(
         "ranker": provenance.get("ranker", "unknown"),
         "parameters": {k: v for k, v in provenance.get("parameters", {}).items() if v is not None},
         "training_data": provenance.get("data", {}),
+        "regularization": _lambda(provenance),
+        "choice": _how_chosen(provenance),
         "model": _bilinear(model) if isinstance(model, BilinearModel) else _linear(model),
         "judged": None if judged is None else dict(judged),
         "exports": [
@@ -73,10 +75,9 @@ def card_files(card: Mapping[str, Any]) -> dict[str, str]:
 def card_page(card: Mapping[str, Any]) -> Page:
     """The page that shows a card."""
     model = card["model"]
-    parameters = card["parameters"]
     facts = [(label, f"{model[name]:,}") for name, label in _SIZES.items() if name in model]
-    if "regularization" in parameters:
-        facts.append(("lambda", f"{parameters['regularization']:g}"))
+    if card["regularization"] is not None:
+        facts.append(("lambda", f"{card['regularization']:g}"))
     verdict = (card["judged"] or {}).get("accepted")
     if verdict is not None:
         facts.insert(0, ("verdict of the gate", "accepted" if verdict else "rejected"))
@@ -106,8 +107,14 @@ def _sections(card: Mapping[str, Any]) -> list[Section | None]:
         of = f"feature, after the scaling {scaling}" if scaling else "feature"
         what = f"A score is the sum over the features of weight times value of the {of}."
         columns, rows = ["feature", "weight"], model["weights"]
-    made_from = [(name, _text(value)) for name, value in card["training_data"].items()]
-    made_from += [(name, _text(value)) for name, value in card["parameters"].items()]
+    made_from = [
+        Table([heading, ""], [(name, _text(value)) for name, value in card[part].items()])
+        for heading, part in (
+            ("of the training data", "training_data"),
+            ("parameter of the ranker", "parameters"),
+        )
+        if card[part]
+    ]
     exports = [(export["file"], export["sha256"]) for export in card["exports"]]
     return [
         Section(
@@ -116,17 +123,55 @@ def _sections(card: Mapping[str, Any]) -> list[Section | None]:
             tables=[Table(columns, [tuple(row.values()) for row in rows])] if rows else (),
         ),
         _judged(card["judged"]),
-        Section("What it was made from", tables=[Table(["", ""], made_from)])
+        Section("What it was made from", _choice(card["choice"]), tables=made_from)
         if made_from
         else None,
         Section("Exports", tables=[Table(["file", "SHA-256"], exports)]) if exports else None,
     ]
 
 
+def _choice(choice: Mapping[str, Any]) -> list[str]:
+    """A sentence on the choice of lambda and of the number of features; none if they were given."""
+    if not choice:
+        return []
+    tried = choice.get("regularizations", ())
+    values = f"{len(tried)} values of lambda from {min(tried):g} to {max(tried):g}" if tried else ""
+    return [f"Chosen from {values or 'several settings'} by {choice['by']}."]
+
+
+def _lambda(provenance: Mapping[str, Any]) -> float | None:
+    """The lambda that was given or chosen; None if the ranker has none."""
+    parameters = provenance.get("parameters", {})
+    value = provenance.get("regularization", parameters.get("regularization"))
+    return None if value is None else float(value)
+
+
+def _how_chosen(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that lambda was chosen from, and the criterion; empty if lambda was given."""
+    search = provenance.get("tuning")
+    if search is None:
+        tried = provenance.get("parameters", {}).get("regularizations")
+        if tried is None:
+            return {}
+        return {"regularizations": tried, "by": "the squared leave-query-out error"}
+    metrics = provenance["metrics"]
+    measure = next(iter(metrics.get("means") or metrics["sums"]))
+    if "folds" in search:
+        data = f"cross-validation in {search['folds']} folds of queries"
+    elif "validation" in search:
+        data = f"{search['validation']['n_queries']:,} validation queries"
+    else:
+        data = "leave-query-out predictions"
+    by = f"{measure} of {data} ({metrics['convention']} convention, rule {search['rule']})"
+    return {"regularizations": search.get("regularizations", []), "by": by}
+
+
 def _judged(judged: Mapping[str, Any] | None) -> Section:
     if judged is None:
         return Section("How it was judged", ["The model was not judged when this was written."])
     metrics = judged["metrics"]
+    if [*metrics] == ["challenger"]:
+        metrics = {"model": metrics["challenger"]}
     measures = dict.fromkeys(name for values in metrics.values() for name in values)
     rows = [(name, *(number(v.get(name)) for v in metrics.values())) for name in measures]
     return Section(

@@ -80,9 +80,15 @@ class Content:
     bounds: RiskBounds | str = "the training data was not given."
 
     @property
+    def role(self) -> str:
+        """The name of the model: challenger where there is a champion or a gate, else model."""
+        alone = self.champion is None and self.verdict is None
+        return "model" if alone else "challenger"
+
+    @property
     def judged(self) -> dict[str, PerQuery]:
-        """Values for judged queries of the challenger and, if there is one, the champion."""
-        found = {"challenger": self.challenger, "champion": self.champion}
+        """Values for judged queries of the model and, if there is one, the champion."""
+        found = {self.role: self.challenger, "champion": self.champion}
         return {role: table for role, table in found.items() if table is not None}
 
 

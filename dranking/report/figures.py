@@ -41,13 +41,19 @@ def plain_label(name: str) -> str:
 
 
 def draw_sizes(
-    sizes: Sequence[int], scores: Array, errors: Array, metric: str, champion: float | None
+    sizes: Sequence[int],
+    scores: Array,
+    errors: Array,
+    metric: str,
+    *,
+    role: str,
+    champion: float | None,
 ) -> Figure:
     """Draw a metric against the number of features, with 95 % intervals and the champion."""
     figure, axes = _axes()
     spread = NORMAL_975 * errors
     axes.fill_between(sizes, scores - spread, scores + spread, color=OURS, alpha=0.15, linewidth=0)
-    axes.plot(sizes, scores, color=OURS, marker="o", markersize=4, label="challenger")
+    axes.plot(sizes, scores, color=OURS, marker="o", markersize=4, label=role)
     if champion is not None:
         axes.axhline(champion, color=THEIRS, linestyle="--", label="champion")
     axes.set_xlabel("number of features")

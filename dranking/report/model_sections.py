@@ -45,7 +45,8 @@ def sizes(content: Content, training: Training) -> Section:
         np.array([point["score"] for point in points]),
         np.array([point["standard_error"] for point in points]),
         content.metric,
-        champion,
+        role=content.role,
+        champion=champion,
     )
     caption = (
         f"{measure_label(content.metric)} on the judged queries for selections of every size up to "
@@ -128,7 +129,7 @@ def learning(model: LinearModel) -> Section:
 
 
 def bounds(found: RiskBounds | str) -> Section:
-    """What the training error says about future queries, in a line; the bounds are folded."""
+    """Bounds on the error of future queries from the training error, in a line; details fold."""
     title = "What the training error says about future queries"
     if isinstance(found, str):
         return Section(title, [f"No risk bounds here: {found}"])
@@ -159,6 +160,11 @@ def bounds(found: RiskBounds | str) -> Section:
 def _answer(shown: Sequence[RiskBound], found: RiskBounds) -> str:
     """Whether any bound says something; if none does, how many queries it would take."""
     n_queries = found.sample.n_queries
+    approximation = (
+        " This is an approximation, as it takes limits of all queries from these."
+        if found.is_approximation
+        else ""
+    )
     informative = [bound for bound in shown if not bound.is_vacuous]
     if informative:
         best = min(informative, key=lambda bound: bound.log_value - bound.log_ceiling)
@@ -167,16 +173,14 @@ def _answer(shown: Sequence[RiskBound], found: RiskBounds) -> str:
             f"Something: with probability {1 - found.delta:.0%}, the {best.risk} on future queries "
             f"is below {share:.0%} of its largest possible value."
         )
-        if found.is_approximation:
-            sentence += " This is an approximation, as it takes limits of all queries from these."
-        return sentence
+        return f"{sentence}{approximation}"
     needed = [b.log_queries_needed for b in shown if b.log_queries_needed is not None]
     would_take = (
         f"The first bound to say something would take about {rounded(min(needed))} queries."
         if needed
         else "At this training error, no number of queries would be enough."
     )
-    return f"Nothing, with {n_queries:,} training queries. {would_take}"
+    return f"Nothing, with {n_queries:,} training queries. {would_take}{approximation}"
 
 
 def _bound_row(bound: RiskBound) -> tuple[str | float | None, ...]:

@@ -86,7 +86,7 @@ class Page:
     good
         Whether the verdict is favourable; None without a verdict.
     origin
-        What the page and the model were made from and by, for the footer: label and text.
+        Origin of the page and of the model, for the footer: label and text.
     """
 
     title: str

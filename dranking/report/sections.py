@@ -53,7 +53,7 @@ def page_of(content: Content, title: str = "Ranking model") -> Page:
 
 
 def _zeros(content: Content) -> str:
-    """What the convention does to the metric of short lists, if there are any."""
+    """The effect of the convention on the metric of short lists, if there are any."""
     if content.challenger is None or not (n_short := n_too_short(content, content.metric)):
         return ""
     name = measure_label(content.metric)

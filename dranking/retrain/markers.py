@@ -1,4 +1,4 @@
-"""What a run leaves in the working directory, so that the next run can finish it.
+"""Files that a run leaves in the working directory, so that the next run can finish it.
 
 Every stage leaves a done-marker with its result. Until a run ends, the note of the unfinished run
 holds the sources that the run began with.

@@ -24,9 +24,10 @@ class Outcome:
     aliases
         Version of every alias of the registry after the run.
     notes
-        What is to be said of the data: parts that are set aside, repeated or withdrawn.
+        Sentences about the data: parts that are set aside, repeated or withdrawn, and queries that
+        are in several parts.
     done, skipped
-        Names of the stages that this run has run, and of the stages that an earlier run had
+        Names of the stages that this run has executed, and of the stages that an earlier run had
         finished.
     """
 

@@ -32,7 +32,7 @@ class SetAside(BaseModel):
     since
         Time when the part was set aside, UTC.
     reason
-        What is wrong with the part.
+        The error that the part causes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -80,12 +80,12 @@ class Quarantine:
         return len(self._names())
 
     def set_aside(self, source: Source, error: DataError) -> None:
-        """Note what is wrong with a part."""
+        """Note the error that a part causes."""
         note = SetAside(name=source.name, since=datetime.now(UTC), reason=redacted(str(error)))
         atomic_write(self._file(source.key), note.model_dump_json(), overwrite=True)
 
     def release_others(self, sources: Sequence[Source]) -> None:
-        """Delete the notes about parts that are not among some sources: these are solved."""
+        """Delete the notes about parts that are not among some sources: their errors are solved."""
         kept = {self._file(source.key).name for source in sources}
         for name in self._names():
             if name not in kept:

@@ -7,7 +7,9 @@ reads the value back from there.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TypeAlias
+from typing import Generic, TypeAlias
+
+from typing_extensions import TypeVar
 
 from dranking.retrain.gate.gate import PartDrift, Verdict
 
@@ -39,11 +41,12 @@ class TextFacts:
 
 
 DataFacts: TypeAlias = RowFacts | TextFacts
+Facts = TypeVar("Facts", bound=DataFacts, default=DataFacts)
 
 
 @dataclass(frozen=True)
-class Ingested:
-    """Result of the stage ingest.
+class Ingested(Generic[Facts]):
+    """Result of the stage ingest; `Facts` are those of rows or of texts.
 
     Attributes
     ----------
@@ -51,10 +54,13 @@ class Ingested:
         Names of the sources that this run has ingested.
     data
         Content and size of the data, by use: train, holdout and, if given, validation.
+    notes
+        Sentences about the data.
     """
 
     new: tuple[str, ...]
-    data: dict[str, DataFacts]
+    data: dict[str, Facts]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,8 +76,8 @@ class ClickLabels:
     propensities
         Version of the propensities.
     n_labelled, n_shown, n_unmatched
-        Documents of the training parts with a label, documents that were shown, and those of them
-        that the training parts lack.
+        Number of documents of the training parts with a label, of documents that were shown, and of
+        shown documents that the training parts lack.
     """
 
     nights: tuple[str, str]
@@ -97,8 +103,8 @@ class StatisticsUpdate:
     labels
         Labels from clicks; None for a run on judged data.
     n_blocks, n_blocks_changed
-        Blocks of the statistics of labels from clicks, and those of them with a query whose labels
-        changed; None without such statistics.
+        Number of blocks of the statistics of labels from clicks, and of those blocks with a query
+        whose labels changed; None without such statistics.
     """
 
     used: bool
@@ -151,7 +157,7 @@ class Evaluated:
     drift
         Shifts of the features of every new part; empty without anything to compare with.
     clicks
-        Nights and digest of the clicks that were judged on; None where queries were.
+        Nights and digest of the clicks that were judged on; None if queries were judged on.
     """
 
     against: str | None

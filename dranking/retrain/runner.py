@@ -16,10 +16,10 @@ from dranking.retrain.monitoring.event_log import EventLog
 from dranking.retrain.monitoring.mlflow_tracking import check_tracking, track
 from dranking.retrain.monitoring.prometheus import check_gauges, write_gauges
 from dranking.retrain.outcome import Outcome
-from dranking.retrain.plan import Plan, digests_of, plan_run
 from dranking.retrain.quarantine import QUARANTINE_NAME, PartSetAsideError, Quarantine
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES, Results
+from dranking.retrain.run_plan import Plan, digests_of, plan_run
 from dranking.retrain.sources.withdrawal import Withdrawal
 from dranking.retrain.stage_runner import StageRunner, only_warned
 from dranking.retrain.stages import stages
@@ -87,7 +87,7 @@ def retrain(
 
 
 def _plan(config: RetrainConfig, **wanted: Any) -> Plan:
-    """The plan of `plan_run`; what it has learned of contents is kept for the next run."""
+    """The plan of `plan_run`; the digests that it computed are kept for the next run."""
     digests = digests_of(config)
     plan = plan_run(config, **wanted, digests=digests)
     digests.save()
@@ -116,13 +116,14 @@ def _run(run: Run, plan: Plan, costs: dict[str, Cost]) -> Outcome:
     results = _run_stages(run, StageRunner(run, plan, log, costs))
     aliases = run.registry.aliases.model_dump()
     skipped = tuple(stage for stage in STAGES if stage not in plan.stages)
-    outcome = Outcome(run.run_id, results, costs, aliases, plan.notes, plan.stages, skipped)
+    notes = (*plan.notes, *results.ingest.notes)
+    outcome = Outcome(run.run_id, results, costs, aliases, notes, plan.stages, skipped)
     _finish(run, outcome, log)
     return outcome
 
 
 def _run_stages(run: Run, do: StageRunner) -> Results:
-    """Run all stages in order: what each stage is given, and what each stage returns."""
+    """Run all stages in order, each with the results of earlier stages that it needs."""
     ranker = stages.workflow_of(run)
     validated = do("validate", stages.validate, run, ranker)
     ingested = do("ingest", stages.ingest, run, ranker)
@@ -141,7 +142,7 @@ def _run_stages(run: Run, do: StageRunner) -> Results:
 
 
 def _finish(run: Run, outcome: Outcome, log: EventLog) -> None:
-    """Do what follows a run. The version is stored, so failures from here on are warnings."""
+    """End a run: event log, old folders, figures. The version is stored, so failures only warn."""
     with only_warned("the end of the run could not be noted"):
         delete(run.work / UNFINISHED_NAME)
         version = outcome.results.publish.version
@@ -157,7 +158,7 @@ def _finish(run: Run, outcome: Outcome, log: EventLog) -> None:
 
 
 def _remove_leftovers(run: Run) -> None:
-    """Remove what killed runs, of whatever host, left half-written in the working directory."""
+    """Remove half-written files that killed runs, on any host, left in the working directory."""
     if not isinstance(run.work, Path):
         return  # an object is there whole or not at all
     of_runs = (Path(folder) for folder, _, _ in os.walk(run.work / "runs"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -11,12 +10,12 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar, get_type_hints
 
 from dranking.engine.progress import report
-from dranking.errors import DrankingError, RetrainWarning
+from dranking.errors import DrankingError, RetrainWarning, warn_user
 from dranking.files.redaction import redacted
 from dranking.retrain.markers import Cost, Marker, read_marker, write_marker
 from dranking.retrain.monitoring.event_log import EventLog
-from dranking.retrain.plan import Plan
 from dranking.retrain.results import Results
+from dranking.retrain.run_plan import Plan
 from dranking.retrain.workflow import Run
 
 P = ParamSpec("P")
@@ -72,7 +71,7 @@ def only_warned(what: str) -> Iterator[None]:
     try:
         yield
     except (OSError, DrankingError) as error:
-        warnings.warn(redacted(f"{what}: {error}"), RetrainWarning, stacklevel=2)
+        warn_user(redacted(f"{what}: {error}"), RetrainWarning)
 
 
 def _reset_peak_memory() -> None:

@@ -1,4 +1,4 @@
-"""A retraining run, and what its stages ask of a kind of ranker."""
+"""A retraining run, and the methods that its stages call for a kind of ranker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROFILE_NAME = "profile.npz"
 
 @dataclass(frozen=True)
 class Run:
-    """A run: what all of its stages are given.
+    """A run: the values that all of its stages get.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Run:
     executor
         Executor of all computations on data.
     notes
-        What every report says of the data: parts that are set aside, repeated or withdrawn.
+        Sentences of every report about the data: parts that are set aside, repeated or withdrawn.
     """
 
     config: RetrainConfig
@@ -96,7 +96,7 @@ def rival_of(registry: Registry, run_id: str) -> str | None:
 
 
 class Workflow(Protocol):
-    """What a kind of ranker does in the stages of one run.
+    """The work of a kind of ranker in the stages of one run.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Workflow(Protocol):
         """Raise UsageError if the ranker does not have the configured parameters."""
         ...
 
-    def ingest(self) -> Ingested:
+    def ingest(self) -> Ingested[Any]:
         """Store the sources that are not stored yet."""
         ...
 
@@ -143,11 +143,11 @@ class Workflow(Protocol):
         ...
 
     def describe(
-        self, model: Any, champion: Any, ingested: Ingested, statistics: StatisticsUpdate
+        self, model: Any, champion: Any, ingested: Ingested[Any], statistics: StatisticsUpdate
     ) -> Content:
-        """Compute what the report says of a model beside a champion (None if there is none)."""
+        """Compute the report of a model beside a champion (None if there is none)."""
         ...
 
     def delete_unused(self) -> None:
-        """Delete what is stored of sources that this run does not use."""
+        """Delete the stored data of sources that this run does not use."""
         ...

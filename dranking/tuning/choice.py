@@ -29,12 +29,15 @@ class GridPoint(Setting):
         Standard error of the mean; NaN where it is not known, as for a single query.
     n_queries
         Number of queries that count for the measure.
+    n_effective
+        Number of queries of equal weight that say as much, as `effective_queries` counts them.
     """
 
     n_features: int
     score: float
     standard_error: float
     n_queries: int
+    n_effective: float
 
 
 def choose(
@@ -69,7 +72,8 @@ def choose(
     Examples
     --------
     >>> grid = [GridPoint(regularization=1.0, n_features=k, score=s, standard_error=0.02,
-    ...                   n_queries=50) for k, s in ((1, 0.40), (2, 0.49), (3, 0.50))]
+    ...                   n_queries=50, n_effective=50.0)
+    ...         for k, s in ((1, 0.40), (2, 0.49), (3, 0.50))]
     >>> choose(grid)["n_features"], choose(grid, "one-standard-error")["n_features"]
     (3, 2)
     """
@@ -95,11 +99,11 @@ def default_rule(grid: Sequence[GridPoint], feature_penalty: float) -> Rule:
     """``one-standard-error`` where the data justifies it, otherwise ``best``.
 
     The best of many points is partly the luckiest one. The rule asks for known standard errors of
-    at least 20 queries, and for no price of a feature, which is another way to say how much a
-    feature must bring.
+    at least 20 effective queries, and for no price of a feature, which is another way to say how
+    much a feature must bring.
     """
     known = all(
-        math.isfinite(point["standard_error"]) and point["n_queries"] >= FEWEST_QUERIES
+        math.isfinite(point["standard_error"]) and point["n_effective"] >= FEWEST_QUERIES
         for point in grid
         if not math.isnan(point["score"])
     )
@@ -107,9 +111,18 @@ def default_rule(grid: Sequence[GridPoint], feature_penalty: float) -> Rule:
 
 
 def edge_of(point: GridPoint, grid: Sequence[GridPoint]) -> Literal["smallest", "largest"] | None:
-    """Whether a point has the smallest or the largest of several lambdas of a grid."""
+    """Whether a point has the smallest or the largest of several lambdas of a grid.
+
+    None where another lambda gives the same score with as many features: a lambda beyond those
+    tried promises nothing there.
+    """
     tried = {each["regularization"] for each in grid}
-    if len(tried) == 1:
+    alike = {
+        each["regularization"]
+        for each in grid
+        if (each["score"], each["n_features"]) == (point["score"], point["n_features"])
+    }
+    if len(tried) == 1 or len(alike) > 1:
         return None
     if point["regularization"] == min(tried):
         return "smallest"

@@ -135,7 +135,7 @@ def _mean_points(results: Sequence[TuningResult]) -> tuple[list[GridPoint], str]
     """The grid with the mean scores of the results, and the measure."""
     if not results:
         raise UsageError("there is no tuning result to draw.")
-    kinds = {(_keys(result.grid), result.measure, result.convention) for result in results}
+    kinds = {(_keys(result.grid), result.metric, result.convention) for result in results}
     if len(kinds) > 1:
         raise UsageError(
             "the tuning results differ in grid, measure or convention; draw each result alone."
@@ -145,7 +145,7 @@ def _mean_points(results: Sequence[TuningResult]) -> tuple[list[GridPoint], str]
         point = of_each[0].copy()
         point["score"] = sum(p["score"] for p in of_each) / len(of_each)
         points.append(point)
-    return points, results[0].measure
+    return points, results[0].metric
 
 
 def _keys(grid: Sequence[GridPoint]) -> tuple[tuple[str, int], ...]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dranking.engine.executor import get_executor
+from dranking.engine.choose_executor import get_executor
 from dranking.engine.progress import report
-from dranking.errors import DataError
+from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary
 from dranking.metrics.measures.by_name import get_measures
@@ -19,7 +19,7 @@ from dranking.rankers.scorers import judged_dataset, measure
 if TYPE_CHECKING:
     import pandas as pd
 
-DEFAULT_MEASURES = ("map", "p@10", "mean_ndcg", "ndcg@10")
+DEFAULT_METRICS = ("map", "p@10", "mean_ndcg", "ndcg@10")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,8 @@ class Evaluation:
 
     def __repr__(self) -> str:
         means = ", ".join(f"{name} {mean:.4f}" for name, mean in self.metrics.items())
-        return f"Evaluation({means}; {self.n_queries:,} queries, {self.n_excluded:,} excluded)"
+        left_out = f", {self.n_excluded:,} of them left out" if self.n_excluded else ""
+        return f"Evaluation({means}; {self.n_queries:,} queries{left_out})"
 
     def to_frame(self) -> pd.DataFrame:
         """Value of each measure for each query, as a pandas DataFrame.
@@ -77,7 +78,7 @@ class Evaluation:
 def evaluate(
     model: Any,
     data: Any,
-    measures: Sequence[str] = DEFAULT_MEASURES,
+    metrics: str | Sequence[str] = DEFAULT_METRICS,
     convention: str | Convention = DEFAULT_CONVENTION,
     *,
     executor: Any = None,
@@ -99,8 +100,9 @@ def evaluate(
         Judged queries: a data set, a table as `dranking.from_table` takes it, a dask DataFrame with
         the columns ``relevance`` and ``qid``, or a path. An unlabelled document counts as a
         document of grade 0.
-    measures
-        Names, such as ``map`` or ``ndcg@10``; see `dranking.metrics.evaluate.evaluate_queries`.
+    metrics
+        A name, such as ``map`` or ``ndcg@10``, or several; see
+        `dranking.metrics.evaluate.evaluate_queries`.
     convention
         One of `dranking.metrics.conventions.CONVENTIONS`.
     executor
@@ -114,7 +116,12 @@ def evaluate(
         If the data has no queries or no labels, lacks features, does not fit the scores, or its
         scaling differs from the scaling that the model needs.
     """
-    names = [measure.name for measure in get_measures(measures)]
+    if not isinstance(metrics, str) and not all(isinstance(name, str) for name in metrics):
+        raise UsageError(
+            "metrics are names, such as ['map', 'ndcg@10']. Grades and query ids belong to the "
+            "data: evaluate(model, dranking.from_arrays(X, y, qid))."
+        )
+    names = [measure.name for measure in get_measures(metrics)]
     how = get_convention(convention)
     dataset = judged_dataset(data, model)
     parts: list[PerQuery] = []

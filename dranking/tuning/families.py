@@ -27,11 +27,11 @@ from dranking.rankers.pairwise.lcra import LCRA
 from dranking.rankers.pairwise.options import SGD
 from dranking.rankers.pairwise.ranksvm import RankLogistic, RankSVM
 from dranking.rankers.pairwise.spd import SPD
-from dranking.rankers.rankrls.estimator import (
-    RankRLS,
-    normal_equations_of,
-)
+from dranking.rankers.rankrls import checked_weights
+from dranking.rankers.rankrls.checked_weights import CheckedRidge
+from dranking.rankers.rankrls.estimator import RankRLS
 from dranking.rankers.rankrls.leave_query_out import leave_query_out
+from dranking.rankers.rankrls.normal_equations import normal_equations_of
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.grid import Array, Criterion, ModelPath, score_sums
 from dranking.tuning.settings import Setting
@@ -106,7 +106,9 @@ def greedy_paths(
 ) -> list[ModelPath]:
     """Greedy selections of up to `size` features, all lambdas in lockstep."""
     rules = SelectionRules(size)
-    return _model_paths(select_paths(train, lambdas_of(settings), rules, executor=executor))
+    found = select_paths(train, lambdas_of(settings), rules, executor=executor)
+    _warn_of_worst(found, train)
+    return _model_paths(found)
 
 
 def lqo_prediction_sums(
@@ -120,6 +122,7 @@ def lqo_prediction_sums(
         measure=partial(prediction_sums, criterion),
         executor=executor,
     )
+    _warn_of_worst(found, train)
     return _model_paths(found), np.concatenate([path.measured for path in found.paths], axis=1)
 
 
@@ -143,8 +146,7 @@ def greedy_errors(
 ) -> GridPoints:
     """Squared leave-query-out errors of greedy selections of up to `size` features."""
     found = select_paths(train, lambdas, SelectionRules(size), executor=executor)
-    worst = max(found.paths, key=lambda path: path.relative_rounding)
-    warn_of_rounding(worst, train.feature_names)
+    _warn_of_worst(found, train)
     return [
         _error_point(train, path.regularization, k, error)
         for path in found.paths
@@ -167,12 +169,18 @@ def rankrls_errors(
 def rankrls_paths(
     train: Dataset, settings: Sequence[Setting], size: int, executor: Executor
 ) -> list[ModelPath]:
-    """RankRLS on all features: one model for each lambda, from one pass over the data."""
-    normal = normal_equations_of(train, "auto", executor)
+    """RankRLS on all features: one model for each lambda, each checked as `RankRLS` checks its own.
+
+    One pass over the data serves all lambdas, and two more passes those with which A loses digits.
+    """
+    ridge = CheckedRidge(train, normal_equations_of(train, "auto", executor), executor)
+    found = [ridge.fit(value) for value in lambdas_of(settings)]
+    worst = max(found, key=lambda each: each.relative_rounding)
+    checked_weights.warn_of_rounding(worst, train.feature_names)
     everything = np.arange(size, dtype=np.intp)
     return [
-        ModelPath(setting, everything, [normal.solve(setting["regularization"])])
-        for setting in settings
+        ModelPath(setting, everything, [each.weights])
+        for setting, each in zip(settings, found, strict=True)
     ]
 
 
@@ -218,7 +226,7 @@ def fitted_ranker(
     data
         More arguments of fit.
     train, setting, executor
-        What is fitted, the parameters that the search chose, and who computes.
+        Data to fit to, the parameters that the search chose, and the executor.
     """
     chosen: dict[str, Any] = {**parameters, **setting}
     if "eta0" in setting:
@@ -231,6 +239,12 @@ def fitted_ranker(
 def lambdas_of(settings: Sequence[Setting]) -> list[float]:
     """The regularization of each setting."""
     return [setting["regularization"] for setting in settings]
+
+
+def _warn_of_worst(found: Selection, train: Dataset) -> None:
+    """Give an `AccuracyWarning` if the errors of some lambda are in doubt."""
+    worst = max(found.paths, key=lambda path: path.relative_rounding)
+    warn_of_rounding(worst, train.feature_names)
 
 
 def _model_paths(found: Selection) -> list[ModelPath]:
@@ -251,6 +265,7 @@ def _error_point(train: Dataset, regularization: float, size: int, error: float)
         score=error,
         standard_error=math.nan,
         n_queries=train.n_queries,
+        n_effective=math.nan,
     )
 
 

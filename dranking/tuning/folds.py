@@ -83,7 +83,7 @@ class QueryKFold:
 def split_queries(
     dataset: Dataset, folds: QueryKFold, executor: Executor
 ) -> Iterator[tuple[Dataset, Dataset]]:
-    """Yield the training queries and the held-out queries of each fold; reads no features.
+    """Yield the training queries and the validation queries of each fold; reads no features.
 
     Queries without labels are trained on in all folds, and never held out.
     """
@@ -92,8 +92,8 @@ def split_queries(
     fold = np.full(len(keys), -1)
     fold[labelled] = folds.deal(keys[labelled])
     for index in range(folds.n_folds):
-        held_out = fold == index
-        yield dataset.select_queries(~held_out), dataset.select_queries(held_out)
+        validation = fold == index
+        yield dataset.select_queries(~validation), dataset.select_queries(validation)
 
 
 def query_keys(

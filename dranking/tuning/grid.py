@@ -146,18 +146,42 @@ def grid_points(paths: Sequence[ModelPath], sums: Array) -> tuple[GridPoint, ...
     means, errors = mean_and_error(sums)
     counts = np.nan_to_num(sums[0]).astype(int)
     models = [(path, len(weights)) for path in paths for weights in path.weights]
-    columns = (means.tolist(), errors.tolist(), counts.tolist())
+    columns = (means.tolist(), errors.tolist(), counts.tolist(), effective_queries(sums).tolist())
     return tuple(
-        GridPoint(**path.setting, n_features=size, score=mean, standard_error=error, n_queries=n)
-        for (path, size), mean, error, n in zip(models, *columns, strict=True)
+        GridPoint(
+            **path.setting,
+            n_features=size,
+            score=mean,
+            standard_error=error,
+            n_queries=n,
+            n_effective=effective,
+        )
+        for (path, size), mean, error, n, effective in zip(models, *columns, strict=True)
     )
+
+
+def effective_queries(sums: Array) -> Array:
+    """(n_models,) number of queries of equal weight that say as much, ``(sum w)^2 / sum w^2``.
+
+    Parameters
+    ----------
+    sums
+        (N_SUMS, n_models) sums of `query_sums`. Where no query counts, the number is NaN.
+    """
+    with np.errstate(invalid="ignore"):
+        # Rounding must not make 19.999... of 20 equal weights.
+        found: Array = np.round(sums[1] ** 2 / sums[2], 9)
+    return found
 
 
 def mean_and_error(sums: Array) -> tuple[Array, Array]:
     """Weighted mean over queries and its standard error.
 
-    The error is ``sqrt(n / (n - 1) sum w^2 (v - mean)^2) / sum w``; for equal weights, the sample
-    standard deviation over the root of n.
+    The error is the linearised one, ``sqrt(n / (n - 1) sum w^2 (v - mean)^2) / sum w``, which sums
+    over blocks give; for equal weights, the sample standard deviation over the root of n. The
+    jackknife error of `dranking.metrics.comparison.significance` has sum w - w in place of sum w,
+    which needs all weights before the first value. It is larger by a factor of at most 1 / (1 - s),
+    where s is the largest share of a query in the weights.
 
     Parameters
     ----------

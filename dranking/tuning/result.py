@@ -48,14 +48,14 @@ class TuningResult:
     selected
         0-based indices of the final model's features; for a greedy model in selection order.
     grid
-        ``{"regularization", "n_features", "score", "standard_error", "n_queries"}`` of every tried
-        model, with ``mu``, ``eta0`` and ``normalize`` as in `chosen`; the scaling changes slowest,
-        then lambda, the number of features fastest. The score is NaN where the training diverged
-        in at least one fold.
+        ``{"regularization", "n_features", "score", "standard_error", "n_queries", "n_effective"}``
+        of every tried model, with ``mu``, ``eta0`` and ``normalize`` as in `chosen`; the scaling
+        changes slowest, then lambda, the number of features fastest. The score is NaN where the
+        training diverged in at least one fold.
     model
         The model trained on all training data with the chosen setting.
-    measure, convention
-        Names of the measure and of its convention.
+    metric, convention
+        Names of the metric and of its convention.
     """
 
     chosen: Chosen
@@ -64,7 +64,7 @@ class TuningResult:
     selected: tuple[int, ...]
     grid: tuple[GridPoint, ...]
     model: LinearModel
-    measure: str
+    metric: str
     convention: str
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class TuningResult:
 
         return (
             f"TuningResult(chosen: {of(self.chosen)}; best: {of(self.best)}; rule: {self.rule}; "
-            f"{self.measure} of {len(self.grid):,} models)"
+            f"{self.metric} of {len(self.grid):,} models)"
         )
 
     def to_frame(self) -> pd.DataFrame:

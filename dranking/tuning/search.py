@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, NamedTuple
 
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.open import open_dataset
 from dranking.data.scaling import Normalize, scaled
-from dranking.data.tables.any_table import is_table
-from dranking.engine.collections.one_expression import is_dask_frame
+from dranking.data.tables.any_table import is_dask_frame, is_table
+from dranking.engine.choose_executor import get_executor
 from dranking.engine.dask_collections import as_dataset
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.errors import DivergedError, TuningWarning, UsageError, warn_user
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
@@ -22,17 +22,11 @@ from dranking.rankers.linear.model import LinearModel
 from dranking.rankers.linear.options import json_ready
 from dranking.tuning.choice import GridPoint, Rule, check_rule, choose, default_rule, edge_of
 from dranking.tuning.families import Family, ModelName, family_of, tunable_of
-from dranking.tuning.folds import QueryKFold, split_queries
+from dranking.tuning.folds import QueryKFold
 from dranking.tuning.grid import Criterion
 from dranking.tuning.result import Chosen, TuningResult, with_provenance
-from dranking.tuning.scores import (
-    score_lqo_errors,
-    score_lqo_predictions,
-    score_validation,
-)
-from dranking.tuning.settings import check_axes, setting_of, setting_text, settings_of
-
-LEAVE_QUERY_OUT: Final = "leave-query-out"
+from dranking.tuning.scores import LEAVE_QUERY_OUT, SearchPlan, Validation
+from dranking.tuning.settings import Axes, check_axes, setting_of, setting_text, settings_of
 
 
 def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has options
@@ -44,7 +38,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     parameters: Mapping[str, Any] | None = None,
     unlabelled: Any = None,
     max_features: int | None = None,
-    measure: str = "map",
+    metric: str = "map",
     convention: str | Convention = DEFAULT_CONVENTION,
     rule: Rule | None = None,
     feature_penalty: float = 0.0,
@@ -81,7 +75,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         held out once, and a score is the mean over these queries; queries without labels are
         trained on in all folds. Leave-query-out takes the features that all queries selected, so
         its scores are slightly optimistic; it is for ``greedy-rankrls``, and for ``rankrls`` with
-        the measure ``squared_error``.
+        the metric ``squared_error``.
     model
         Kind of model. ``greedy-rankrls`` tries 1 to `max_features` features; other models have all
         features.
@@ -92,8 +86,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         For ``lcra``: data on whose pairs the views shall agree; see `LCRA.fit`.
     max_features
         Largest number of features; None means all features of the data.
-    measure, convention
-        Measure and convention, as in `evaluate`. The smallest value of a measure of error is best.
+    metric, convention
+        Metric and convention, as in `evaluate`. The smallest value of a measure of error is best.
         With "leave-query-out" also ``squared_error``, a sum over queries, which needs no documents:
         a statistics store can take the place of its data.
     rule, feature_penalty
@@ -106,7 +100,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     Warns
     -----
     TuningWarning
-        If the best lambda is the smallest or the largest of those tried, or training diverged.
+        If the best lambda is the smallest or the largest of those tried, and no other lambda is as
+        good; or training diverged.
 
     Raises
     ------
@@ -129,63 +124,110 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     size = _check_size(train, max_features, model)
     if model != "greedy-rankrls":
         _check_nothing_about_size(train, model, size, rule, feature_penalty)
-    held_out = _held_out(validation)
-    criterion = Criterion(
-        _measure_name(measure, held_out == LEAVE_QUERY_OUT), get_convention(convention)
+    how = _validation(validation)
+    plan = SearchPlan(
+        model=model,
+        family=family,
+        settings=settings,
+        size=size,
+        criterion=_criterion(train, how, metric, convention),
+        validation=how,
+        rule=rule,
+        executor=get_executor(executor),
     )
-    if criterion.measure != SQUARED_ERROR:
-        (held_out if isinstance(held_out, Dataset) else train).check_documents()
-    run = get_executor(executor)
-
-    def scores(data: Dataset) -> tuple[GridPoint, ...]:
-        if isinstance(held_out, Dataset):
-            split = [(data, held_out)]
-            return score_validation(family, split, settings, size, criterion, rule, run)
-        if isinstance(held_out, QueryKFold):
-            splits = list(split_queries(data, held_out, run))
-            return score_validation(family, splits, settings, size, criterion, rule, run)
-        if criterion.measure == SQUARED_ERROR:
-            return score_lqo_errors(data, model, family, settings, size, rule, run)
-        return score_lqo_predictions(data, model, settings, size, criterion, rule, run)
-
-    views: dict[Normalize | None, Dataset] = {None: train}
-    if names:
-        views = {name: scaled(train, name, blocks_on(run)) for name in names}
-    points = tuple(
-        point if name is None else GridPoint(**point, normalize=name)
-        for name, view in views.items()
-        for point in scores(view)
-    )
-    _warn_of_diverged(points)
+    views = _views(train, names, plan.executor)
+    points = _scored(plan, views)
     rule = rule or default_rule(points, feature_penalty)
-    higher = higher_is_better(criterion.measure)
-    point = choose(points, rule, feature_penalty, higher)
-    while (fitted := _fitted(family, views[point.get("normalize")], point, run)) is None:
-        points = tuple({**p, "score": math.nan} if p is point else p for p in points)
-        _warn_of_diverged(points)
-        point = choose(points, rule, feature_penalty, higher)
-
-    final, selected = fitted
+    higher = higher_is_better(plan.criterion.measure)
+    preference = Preference(rule, feature_penalty, higher)
+    points, point, final, selected = _trained(plan, views, points, preference)
     best = choose(points, "best", feature_penalty, higher)
     _warn_of_edge(best, points)
-    search = {
-        "rule": rule,
-        "feature_penalty": feature_penalty,
-        **{f"{name}s": json_ready(tried) for name, tried in axes.items()},
-        **({"normalizations": names} if names else {}),
-        "max_features": size,
-        **_validation_facts(held_out),
-    }
+    search = _search_facts(plan, preference, axes, names)
     return TuningResult(
         chosen=_without_error(point),
         best=_without_error(best),
         rule=rule,
         selected=tuple(selected),
         grid=points,
-        model=with_provenance(final, search, criterion, point),
-        measure=criterion.measure,
-        convention=criterion.convention.name,
+        model=with_provenance(final, search, plan.criterion, point),
+        metric=plan.criterion.measure,
+        convention=plan.criterion.convention.name,
     )
+
+
+class Preference(NamedTuple):
+    """The rule by which a point of the grid is chosen; see `dranking.tuning.choice.choose`."""
+
+    rule: Rule
+    feature_penalty: float
+    higher_is_better: bool
+
+
+class Trained(NamedTuple):
+    """The chosen point, and what was trained with it.
+
+    Attributes
+    ----------
+    points
+        The points of the grid; those whose training diverged on all data have the score NaN.
+    point
+        The chosen point.
+    model, selected
+        The model, and its features.
+    """
+
+    points: tuple[GridPoint, ...]
+    point: GridPoint
+    model: LinearModel
+    selected: Sequence[int]
+
+
+def _views(
+    train: Dataset, names: Sequence[Normalize], executor: Executor
+) -> dict[Normalize | None, Dataset]:
+    """The training data in each scaling to try; under None if there are none."""
+    if not names:
+        return {None: train}
+    return {name: scaled(train, name, blocks_on(executor)) for name in names}
+
+
+def _scored(plan: SearchPlan, views: Mapping[Normalize | None, Dataset]) -> tuple[GridPoint, ...]:
+    """The points of the grid on every view of the training data; warns of those that diverged."""
+    points = tuple(
+        point if name is None else GridPoint(**point, normalize=name)
+        for name, view in views.items()
+        for point in plan.scores(view)
+    )
+    _warn_of_diverged(points)
+    return points
+
+
+def _trained(
+    plan: SearchPlan,
+    views: Mapping[Normalize | None, Dataset],
+    points: tuple[GridPoint, ...],
+    preference: Preference,
+) -> Trained:
+    """Train the preferred model; where its training diverges on all data, the next one."""
+    while True:
+        point = choose(points, *preference)
+        fitted = _fitted(plan.family, views[point.get("normalize")], point, plan.executor)
+        if fitted is not None:
+            return Trained(points, point, *fitted)
+        points = tuple({**p, "score": math.nan} if p is point else p for p in points)
+        _warn_of_diverged(points)
+
+
+def _criterion(
+    train: Dataset, validation: Validation, measure: str, convention: str | Convention
+) -> Criterion:
+    """The measure and its convention; raises an error if the data lacks what the measure needs."""
+    name = _measure_name(measure, validation == LEAVE_QUERY_OUT)
+    criterion = Criterion(name, get_convention(convention))
+    if name != SQUARED_ERROR:
+        (validation if isinstance(validation, Dataset) else train).check_documents()
+    return criterion
 
 
 def _scalings(names: Any) -> list[Normalize]:
@@ -193,7 +235,7 @@ def _scalings(names: Any) -> list[Normalize]:
     if isinstance(names, str):
         raise UsageError(f"normalize is {names!r}; give the scalings to try as a list.")
     if not (scalings := list(dict.fromkeys(names))):
-        raise UsageError("there is no normalize to try; give at least one scaling.")
+        raise UsageError("normalize is empty; give at least one scaling to try.")
     return scalings
 
 
@@ -221,10 +263,8 @@ def _opened(data: Any) -> Dataset:
     return as_dataset(data) if is_rows else open_dataset(data)
 
 
-def _held_out(
-    validation: Any,
-) -> Dataset | QueryKFold | Literal["leave-query-out"]:
-    """How models are measured, checked."""
+def _validation(validation: Any) -> Validation:
+    """The data on which models are measured, checked."""
     if isinstance(validation, (Dataset, QueryKFold)):
         return validation
     if is_table(validation) or is_dask_frame(validation):
@@ -234,8 +274,8 @@ def _held_out(
     if isinstance(validation, str) and validation == LEAVE_QUERY_OUT:
         return LEAVE_QUERY_OUT
     raise UsageError(
-        f"validation is {validation!r}; give judged queries (open_dataset), a number of folds, or "
-        f"{LEAVE_QUERY_OUT!r}."
+        f"validation is {validation!r:.80}; give judged queries (open_dataset, from_arrays), a "
+        f"number of folds, or {LEAVE_QUERY_OUT!r}."
     )
 
 
@@ -299,10 +339,27 @@ def _warn_of_edge(point: GridPoint, grid: Sequence[GridPoint]) -> None:
         )
 
 
-def _validation_facts(held_out: Dataset | QueryKFold | str) -> dict[str, Any]:
-    if isinstance(held_out, QueryKFold):
-        return {"folds": held_out.n_folds, "seed": held_out.seed}
-    if isinstance(held_out, Dataset):
-        facts = {"fingerprint": held_out.fingerprint, "n_queries": held_out.n_queries}
+def _search_facts(
+    plan: SearchPlan,
+    preference: Preference,
+    axes: Axes,
+    scalings: Sequence[Normalize],
+) -> dict[str, Any]:
+    """The facts of a search that the chosen model records."""
+    return {
+        "rule": preference.rule,
+        "feature_penalty": preference.feature_penalty,
+        **{f"{name}s": json_ready(tried) for name, tried in axes.items()},
+        **({"normalizations": scalings} if scalings else {}),
+        "max_features": plan.size,
+        **_validation_facts(plan.validation),
+    }
+
+
+def _validation_facts(validation: Validation) -> dict[str, Any]:
+    if isinstance(validation, QueryKFold):
+        return {"folds": validation.n_folds, "seed": validation.seed}
+    if isinstance(validation, Dataset):
+        facts = {"fingerprint": validation.fingerprint, "n_queries": validation.n_queries}
         return {"validation": facts}
     return {"leave_query_out": True}

@@ -9,7 +9,7 @@ from typing import NotRequired, TypeAlias, TypedDict, cast
 
 from dranking.data.scaling import Normalize
 from dranking.errors import UsageError
-from dranking.rankers.linear.checks import check_positive
+from dranking.rankers.linear.checks import check_positive, values_to_try
 
 Axes: TypeAlias = dict[str, list[float | None]]
 """Values to try of each parameter, by its name."""
@@ -67,11 +67,7 @@ def check_axes(
     if "regularization" not in values:
         raise UsageError("the grid has no regularization; give at least one lambda to try.")
     for name in filter(values.__contains__, tunable):
-        if not isinstance(values[name], Iterable):
-            raise UsageError(f"{name} is {values[name]!r}; give the values to try as a list.")
-        axes[name] = list(values[name])
-        if not axes[name]:
-            raise UsageError(f"there is no {name} to try; give at least one value.")
+        axes[name] = values_to_try(name, values[name])
         for value in axes[name]:
             if value not in ALSO_ALLOWED.get(name, ()):
                 check_positive(name, value)

@@ -37,7 +37,7 @@ from pipelines.benchmarks.harness import (
     processor_seconds,
     skipped,
 )
-from pipelines.reproduce.bilinear_data import newsgroups
+from pipelines.reproduce.bilinear.corpora import newsgroups
 
 STEPS = Steps(learning_rate=200.0, constant=False, regularization=1e-5, period=100, grows=True)
 PEER = "eager dense algorithm, numba"

@@ -6,7 +6,8 @@ Every fit is timed together with the functions that serve its certificate alone,
 that what slows the machine down slows both. A function that tasks call counts the processor time of
 its thread; a function of the driver counts that of the process, and with it that of its tasks. One
 line of a compiled loop, which keeps the least Schur complement of a candidate beside its score, is
-timed apart: the loop with and without this line, times the number of calls of the fit.
+timed apart: the loop with and without this line, times the number of calls of the fit. So is the
+bound of rounding in the sum of the losses of pairs, as a share of that sum.
 """
 
 from __future__ import annotations
@@ -27,12 +28,15 @@ from numpy.typing import NDArray
 import dranking as dr
 from dranking.data.dataset import Dataset
 from dranking.kernels.lqo.state import add_scores
-from dranking.kernels.machine.compile import kernel
+from dranking.kernels.machine.compile import frozen, kernel
+from dranking.kernels.pairwise.differences import Rows, as_rows, dot, subtract
+from dranking.kernels.pairwise.sgd import HINGE, Batch, loss_and_slope, pair_losses
+from dranking.losses import listwise
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.rankers.greedy import forward
 from dranking.rankers.leave_query_out import dense
-from dranking.rankers.pairwise import hinge, minimise
-from dranking.rankers.rankrls import estimator, leave_query_out
+from dranking.rankers.pairwise import hinge, minimise, pair_blocks
+from dranking.rankers.rankrls import leave_query_out, normal_equations
 from pipelines.benchmarks.greedy import Size, make_arrays
 from pipelines.benchmarks.harness import (
     REPEATS,
@@ -51,6 +55,8 @@ SIZE, QUICK = Size(200_000, 136, 50, {}, {}), Size(3_000, 20, 50, {}, {})
 SELECTED = 10
 LAMBDAS = tuple(2.0**power for power in range(-15, 16, 5))
 LARGEST_SHARE = 0.03
+N_CALLS = 500
+"""Calls of `pair_losses` that are timed together."""
 
 
 class Part(NamedTuple):
@@ -79,8 +85,11 @@ GRID = (
     Part(leave_query_out, "products_of_rows", in_tasks=True),
     Part(leave_query_out, "moved_errors"),
     Part(leave_query_out, "share_of_exact"),
+    Part(leave_query_out, "checked_from_rows"),  # of the chosen lambda; computes its weights too
 )
-RIDGE = (Part(estimator.DirectSolver, "rounding"),)
+RIDGE = (Part(normal_equations.DirectSolver, "check"),)
+LOSSES = (Part(pair_blocks, "pair_losses", in_tasks=True),)
+LISTS = (Part(listwise, "_rounding_of_list", in_tasks=True),)
 GAP = (Part(minimise._Scaled, "gap"), Part(hinge, "corner_of"))
 
 
@@ -100,12 +109,16 @@ def measure(options: argparse.Namespace) -> Sequence[Figure]:
             ("RankRLSCV, statistics", dr.RankRLSCV(LAMBDAS), store, GRID),
             ("RankSVM", dr.RankSVM(), documents, GAP),
             ("RankSVM with hinges", dr.RankSVM(loss="hinge"), documents, GAP),
+            ("SPD", dr.SPD(), documents, LOSSES),
+            ("steps on lists", dr.MaxMarginRanker(solver="sgd"), documents, LISTS),
         ]
         line = line_of_scores(size.n_features, n_queries * SELECTED)
+        bound = share_of_bound(size.n_features)
         rows = []
         for name, ranker, dataset, parts in fits:
             extra = line if parts is GREEDY else 0.0
-            share, seconds = share_of(lambda r=ranker, d=dataset: r.fit(d), parts, extra)
+            counted = bound if parts is LOSSES else 1.0
+            share, seconds = share_of(lambda r=ranker, d=dataset: r.fit(d), parts, extra, counted)
             rows += [
                 figure(f"certificate, {name}, {size}", share, "of the fit", at_most=LARGEST_SHARE),
                 figure(f"processor time of the fit, {name}, {size}", seconds, "s"),
@@ -114,11 +127,11 @@ def measure(options: argparse.Namespace) -> Sequence[Figure]:
 
 
 def share_of(
-    fit: Callable[[], object], parts: Sequence[Part], extra: float = 0.0
+    fit: Callable[[], object], parts: Sequence[Part], extra: float = 0.0, counted: float = 1.0
 ) -> tuple[Sample, Sample]:
     """Processor seconds of parts of a fit, plus `extra`, over those of the fit; those of the fit.
 
-    One call before the rounds compiles.
+    The share `counted` of the parts serves the certificate. One call before the rounds compiles.
     """
     fit()
     shares, seconds = [], []
@@ -127,7 +140,7 @@ def share_of(
             start = time.process_time()
             fit()
             seconds.append(time.process_time() - start)
-        shares.append((sum(spent) + extra) / seconds[-1])
+        shares.append((counted * sum(spent) + extra) / seconds[-1])
         note(f"round {number + 1} of {REPEATS}: {shares[-1]:.5f} of {seconds[-1]:.3f} s")
     return Sample(tuple(shares)), Sample(tuple(seconds))
 
@@ -180,6 +193,43 @@ def line_of_scores(n_features: int, n_calls: int) -> float:
         clock=time.process_time,
     )
     return max(times["with"].median - times["without"].median, 0.0)
+
+
+def share_of_bound(n_features: int) -> float:
+    """Share of the bound of rounding in the processor time of `pair_losses`.
+
+    Of 1,000 pairs, a quarter is bounded; of the pairs of larger blocks, fewer are.
+    """
+    rng, n_pairs = np.random.default_rng(0), 1_000
+    rows = as_rows(rng.random((5_000, n_features), dtype=np.float32))
+    better, worse = rng.integers(0, 5_000, (2, n_pairs))
+    batch = Batch(better, worse, np.ones(n_pairs))
+    masses, weights = np.ones(n_pairs), frozen(np.ones(n_features))
+
+    def repeat(losses: Callable[..., object]) -> None:
+        for _ in range(N_CALLS):
+            losses(rows, batch, masses, HINGE, weights, weights)
+
+    times = interleaved(
+        {"with": lambda: repeat(pair_losses), "without": lambda: repeat(_bare_pair_losses)},
+        clock=time.process_time,
+    )
+    return max(1.0 - times["without"].median / times["with"].median, 0.0)
+
+
+@kernel
+def _bare_pair_losses(
+    rows: Rows, batch: Batch, masses: Array, loss: int, weights: Array, sizes: Array
+) -> tuple[float, float]:
+    """`pair_losses` without the bound."""
+    losses, without = 0.0, 0.0
+    for k in range(len(batch.better)):
+        n = subtract(rows, batch.better[k], batch.worse[k])
+        value, _ = loss_and_slope(loss, batch.labels[k], dot(rows, 0, n, weights))
+        losses += masses[k] * value
+        value, _ = loss_and_slope(loss, batch.labels[k], 0.0)
+        without += masses[k] * value
+    return losses, without
 
 
 @kernel

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dranking as dr
+from dranking.clicks.build.click_log import ClickLog
 from dranking.engine.executor import ThreadExecutor
 from pipelines.benchmarks.clusters.faults import started
 from pipelines.benchmarks.harness import (
@@ -104,7 +105,7 @@ def sessions(rng: np.random.Generator, n_sessions: int, n_queries: int) -> pa.Ta
     ids = [f"{word:016x}" for word in rng.integers(0, 2**63, n_sessions).tolist()]
     queries = pa.array([f"query number {q}" for q in range(n_queries)])
     names = pa.array([f"doc-{d:07d}" for d in range(n_queries + QUERY_DOCUMENTS)])
-    time = (np.int64(1_793_491_200) + np.repeat(second, RESULTS)) * 1_000_000
+    time = (np.int64(1_767_225_600) + np.repeat(second, RESULTS)) * 1_000_000
     return pa.table(
         {
             "session": pa.array(ids).take(pa.array(np.repeat(np.arange(n_sessions), RESULTS))),
@@ -118,8 +119,9 @@ def sessions(rng: np.random.Generator, n_sessions: int, n_queries: int) -> pa.Ta
 
 
 def build(folder: Path, name: str, executor: Any) -> None:
-    """Build a click store of the log."""
-    dr.build_clicks(folder / "log", folder / name, overwrite=True, executor=executor)
+    """Build a click store of the log with the texts of queries, as the peers keep them."""
+    log = ClickLog(keep_queries=True)
+    dr.build_clicks(folder / "log", folder / name, log, overwrite=True, executor=executor)
 
 
 def against_duckdb(folder: Path, n_events: int, rounds: int) -> list[Figure]:

@@ -17,7 +17,7 @@ from scipy.optimize import linear_sum_assignment
 
 import dranking as dr
 from dranking.data.dataset import Dataset
-from dranking.engine.executor import get_executor
+from dranking.engine.choose_executor import get_executor
 from dranking.kernels.listwise.rankings import Lists
 from dranking.kernels.products import times
 from dranking.losses.listwise import ArgmaxHinge, lists_with_preference

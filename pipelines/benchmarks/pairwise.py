@@ -22,7 +22,8 @@ import numpy as np
 import dranking as dr
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS
 from dranking.data.dataset import Dataset
-from dranking.engine.executor import Executor, ThreadExecutor, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import Executor, ThreadExecutor
 from dranking.rankers.pairwise.spd import SPD
 from pipelines.benchmarks.clusters.runs import worker_processes
 from pipelines.benchmarks.greedy import Arrays, Size, make_arrays

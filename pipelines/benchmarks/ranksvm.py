@@ -27,7 +27,8 @@ import numpy as np
 
 import dranking as dr
 from dranking.data.dataset import Dataset
-from dranking.engine.executor import ThreadExecutor, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import ThreadExecutor
 from dranking.losses.pairwise import SQUARED_HINGE
 from dranking.rankers.pairwise.objective import PairwiseObjective
 from pipelines.benchmarks.greedy import Arrays, Size, make_arrays, read_all

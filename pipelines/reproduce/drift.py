@@ -28,7 +28,8 @@ from dranking.cli.output import print_json, print_table, progress_shown
 from dranking.data.dataset import Dataset
 from dranking.data.open import open_dataset
 from dranking.data.tables.in_memory import from_arrays
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import Executor
 from dranking.engine.progress import report
 from dranking.retrain.workflows.drift import drift_between
 from dranking.retrain.workflows.profiles import profile_edges, profile_of

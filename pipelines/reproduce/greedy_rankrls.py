@@ -93,7 +93,7 @@ def run(ranker: ModelName, fold: Fold) -> Outcome:
         validation=fold.validation,
         model=ranker,
         grid=LAMBDAS[ranker],
-        measure="map",
+        metric="map",
         convention=CONVENTION,
         rule="best",
     )
@@ -109,7 +109,7 @@ def draw(name: str, folds: Sequence[Fold], output: Path) -> list[Path]:
                 fold.train,
                 validation=fold.validation,
                 grid=FIGURE_LAMBDAS,
-                measure=measure,
+                metric=measure,
                 convention=CONVENTION,
                 rule="best",
             )

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import dranking as dr
 from dranking.cli.output import note, print_json, print_table, progress_shown
-from dranking.metrics.comparison.compare import Comparison, MetricComparison, compare
+from dranking.metrics.comparison.compare import Comparison, MetricComparison, compare_values
 from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.estimator import LinearRanker
@@ -119,7 +119,7 @@ def pool(of_folds: Sequence[Tuned]) -> dict[str, PerQuery]:
 def comparisons(pooled: dict[str, dict[str, PerQuery]]) -> dict[tuple[str, str, str], Comparison]:
     """(ranker, peer, measure) -> values of the ranker minus values of the peer, by query."""
     return {
-        (ranker, peer, measure): compare(pooled[ranker][measure], pooled[peer][measure])
+        (ranker, peer, measure): compare_values(pooled[ranker][measure], pooled[peer][measure])
         for ranker in CANDIDATES
         if ranker not in PEERS
         for peer in PEERS

@@ -76,7 +76,7 @@ def by_moments(clicks: Array, n: int) -> Array:
         query_keys=query_keys(np.array([f"q{i}" for i in range(size)])),
         contexts=("",),
     )
-    a, b, _ = trust_bias([contrasts], None, (20, 0), ThreadExecutor(1))
+    a, b, _ = trust_bias([contrasts], None, 2, (20, 0), ThreadExecutor(1))
     return np.array([a[1], b[1]])
 
 

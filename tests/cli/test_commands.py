@@ -306,6 +306,26 @@ def test_a_file_that_is_no_model(dranking: Call, letor: Write, tmp_path: Path) -
     assert "not JSON" in err
 
 
+def test_data_before_the_model(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    stored = tmp_path / "d.zarr"
+    assert dranking("ingest", letor(), "-o", stored)[0] == 0
+    model = tmp_path / "m.json"
+    assert dranking("train", "rankrls", stored, "-o", model)[0] == 0
+    code, _, err = dranking("evaluate", stored, model)
+    assert (code, "The model or the scores come first" in err) == (3, True)
+
+
+def test_queries_that_do_not_count_are_told(dranking: Call, tmp_path: Path) -> None:
+    data, scores = tmp_path / "d.txt", tmp_path / "s.csv"
+    data.write_text("1 qid:1 1:1 # docid = a\n0 qid:1 1:2 # docid = b\n0 qid:2 1:1 # docid = a\n")
+    scores.write_text("qid,docid,score\n1,a,1\n1,b,0\n2,a,1\n")
+    code, out, err = dranking("evaluate", scores, data, "--metrics", "map")
+    assert code == 0, err
+    assert out.startswith("2 queries, 1 of them left out, standard convention\n")
+    out = dranking("evaluate", scores, data, "--metrics", "map", "--convention", "letor4")[1]
+    assert out.startswith("2 queries, letor4 convention\n")
+
+
 def test_unknown_metric_and_convention(dranking: Call, letor: Write, tmp_path: Path) -> None:
     model = tmp_path / "m.json"
     dranking("select", letor(), "--n-features", 2, "-o", model)

@@ -2,8 +2,10 @@
 
 import inspect
 import re
+from types import SimpleNamespace
 from typing import get_args, get_type_hints
 
+import numpy as np
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -13,33 +15,49 @@ from dranking.cli.app import app
 from dranking.cli.commands.export import export
 from dranking.cli.commands.ingest import ingest
 from dranking.cli.commands.train.linear import ranksvm
-from dranking.cli.options.shared import Convention, Forms
-from dranking.cli.options.tune import MODELS, TuneModel
-from dranking.data.forms import FormName
+from dranking.cli.options import registry_models
+from dranking.cli.options.shared import METRICS, Convention, Forms, complete_metrics
+from dranking.cli.options.tune import LOSSES, MODELS, TuneModel
+from dranking.data.forms_dataset import FormName
 from dranking.data.scaling import Normalize
 from dranking.export.formats import FORMATS
 from dranking.metrics.conventions import CONVENTIONS
 from dranking.metrics.measures.by_name import MEASURES
 from dranking.rankers.pairwise.ranksvm import RankSVM
-from dranking.tuning.families import ModelName, tunable_of
+from dranking.tuning.families import RANKERS, ModelName, tunable_of
 
 
 def names_in_help(option):
     return set(re.findall(r"\w+", option.help))
 
 
-@pytest.mark.parametrize("command", ["evaluate", "compare"])
-def test_metrics_help_lists_every_measure(command):
-    shown = CliRunner().invoke(app, [command, "--metrics", "help"])
+@pytest.mark.parametrize("command", ["evaluate", "compare", "tune", "report", "train spd"])
+def test_metrics_help_lists_every_measure_and_convention(command):
+    option = "--metrics" if command in ("evaluate", "compare") else "--metric"
+    shown = CliRunner().invoke(app, [*command.split(), option, "help"])
     assert shown.exit_code == 0, shown.output
     for family in MEASURES.values():
         assert ", ".join(family.spellings) in shown.output
         assert family.meaning in shown.output
+    table = shown.output[shown.output.index("--convention") :]
+    lines = [line[1:].split("│") for line in table.split("\n")]
+    rows = {cells[0].strip(): cells for cells in lines}
+    assert set(CONVENTIONS) < set(rows)
+    # As `dranking.metrics` states: mslr takes grade 2 as relevant, trec has linear gains.
+    assert rows["mslr"][3].strip() == "grade >= 2"
+    assert [rows[name][1].strip() for name in ("trec", "letor4")] == ["grade", "2^grade - 1"]
+
+
+def test_metrics_that_the_shell_completes_are_all_spellings():
+    spellings = {name for family in MEASURES.values() for name in family.spellings}
+    assert {name.replace("@10", "@K") for name in METRICS} == spellings
+    assert complete_metrics("map,nd") == ["map,ndcg", "map,ndcg@10"]
+    assert complete_metrics("ndcg@10,ndcg") == ["ndcg@10,ndcg"]
 
 
 def test_the_help_of_export_names_every_format():
     _, option = get_args(get_type_hints(export, include_extras=True)["form"])
-    assert set(FORMATS) <= names_in_help(option)
+    assert set(FORMATS) == set(option.autocompletion("")) <= names_in_help(option)
 
 
 def test_ingest_offers_every_scaling_and_select_every_form():
@@ -85,11 +103,22 @@ def test_bash_completes_commands_and_options(monkeypatch):
         ("dranking evaluate --convention letor4", "letor4"),
         ("dranking select --convention m", "mslr"),
         ("dranking predict --alias cham", "champion"),
+        ("dranking export --format on", "onnx"),
+        ("dranking evaluate --metrics map,mean", "map,mean_ndcg"),
+        ("dranking tune --metric pair", "pairwise_error"),
+        ("dranking registry show none cham", "champion"),
     ):
         monkeypatch.setenv("COMP_WORDS", words)
         monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
         shown = CliRunner().invoke(app, [], prog_name="dranking")
         assert shown.output.split() == [completed]
+
+
+def test_an_option_that_is_cut_short_is_known(dranking):
+    code, _, told = dranking("select", "data.txt", "--qid", "query_id")
+    assert code == 2
+    assert "--qid-column" in told
+    assert "--forbid" not in told
 
 
 def shown_options(*command):
@@ -114,6 +143,64 @@ def test_the_help_of_tune_has_the_options_of_one_model(model):
         expected -= {"--eta0"}
     of_models = {options[name] for name in MODELS}
     assert shown_options("tune", "--model", model) & of_models == expected
+
+
+@pytest.mark.parametrize("model", get_args(ModelName))
+def test_the_help_of_tune_has_the_losses_of_one_model(model):
+    """The losses are those of the estimator, the default first; a wrong loss is refused by it."""
+    shown = CliRunner().invoke(app, ["tune", "--help", "--model", model]).output
+    found = re.search(r"--loss +[<\[]([\w|-]+)[>\]]\s+Loss\. Default: ([\w-]+)\.", shown)
+    estimator = RANKERS.get(model)
+    if model not in LOSSES:
+        assert found is None
+        return
+    losses = found[1].split("|")
+    assert [found[2]] == losses[:1] == [estimator().loss]
+    with pytest.raises(dr.UsageError) as refused:
+        estimator(loss="none").fit(np.eye(2), [0, 1], qid=[1, 1])
+    named = re.split(r"choose (?:from )?", str(refused.value))[1]
+    assert set(re.findall(r"[\w-]+", named)) - {"or", "and"} == set(losses)
+
+
+def test_help_of_tune_takes_the_model_from_anywhere_and_says_what_is_required():
+    runs = (
+        ["tune", "--model", "lcra", "--help"],
+        ["tune", "--help", "--model", "lcra"],
+        ["tune", "--help", "--model=lcra"],
+    )
+    before, *after = (CliRunner().invoke(app, words).output for words in runs)
+    assert after == [before, before]
+    assert "--views" in before
+    assert "[one required: --validation, --folds]" in " ".join(before.split())
+    shown = CliRunner().invoke(app, ["tune", "--help"]).output
+    assert "[one required: --validation, --folds, --criterion]" in " ".join(shown.split())
+    places = [shown.index(text) for text in (
+        "Options:", "--output", "--regularization", "--validation PATH", "--folds", "--criterion",
+        "--model", "--json", "--metric",
+    )]  # fmt: skip
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("model", ["ranksvm", "ranklogistic", "max-margin"])
+def test_the_help_of_train_begins_with_what_changes_the_model(model):
+    shown = CliRunner().invoke(app, ["train", model, "--help"]).output
+    loss = [] if model == "ranklogistic" else ["--loss"]
+    places = sorted(map(shown.index, ["--regularization", *loss]))
+    assert places[-1] < shown.index("--json") < shown.index("\nSolver:") < shown.index("--tol")
+    assert max(places) < shown.index("--normalize")
+
+
+def test_versions_of_a_registry_are_completed(tmp_path, monkeypatch):
+    class Opened:
+        versions = ("000001", "000012")
+
+    monkeypatch.setattr(registry_models, "open_registry", lambda place: Opened)
+    context = SimpleNamespace(params={"location": str(tmp_path)})
+    complete = registry_models.complete_version
+    assert complete(context, "0000") == ["000001", "000012"]
+    assert complete(context, "c") == ["champion", "challenger"]
+    monkeypatch.undo()
+    assert complete(context, "") == ["champion", "challenger", "previous"]
 
 
 def test_the_help_of_tune_has_the_tolerance_of_each_model():

@@ -126,11 +126,25 @@ def test_a_table_that_is_too_wide_is_printed_line_by_line(capsys, monkeypatch):
     print_table("wide", headings, [row, row])
     shown = capsys.readouterr().out
     assert "…" not in shown
+    title, *records = re.split(r"\n(?=metric)", shown)  # each row begins with its metric
+    assert (title, len(records)) == ("wide", 2)
+    assert records[0] == records[1], "an empty line is between rows, and none at the end"
     assert max(map(len, shown.splitlines())) <= 60
     lines = [re.split(r" {2,}", line.strip(), maxsplit=1) for line in shown.splitlines()]
     assert ["A - B [95%]", "+0.0157 [-0.0007, +0.0322]"] in lines
     assert shown.count("a" * 20) >= 2
     assert re.sub(r"\s", "", shown).count("a" * 70) == 2
+
+
+def test_a_row_that_is_printed_line_by_line_has_no_line_without_a_value(capsys, monkeypatch):
+    monkeypatch.setattr(output, "console", Console(width=60))
+    rows = [("bm25", 0.5, "a" * 40, ""), ("age", 0.0, "b" * 40, "log")]
+    print_table("wide", ["feature", "low", "digest", "suggestion"], rows)
+    shown = capsys.readouterr().out
+    assert [line.split()[0] for line in shown.splitlines() if line.strip()] == [
+        *("wide", "feature", "low", "digest"),
+        *("feature", "low", "digest", "suggestion"),
+    ]
 
 
 def test_facts_that_are_too_wide_are_printed_on_a_line_each(capsys, monkeypatch):

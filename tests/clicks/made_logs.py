@@ -2,12 +2,16 @@
 
 import json
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
+
+from dranking.clicks.build import build
+from dranking.clicks.build.click_log import ClickLog
 
 NAMES = (
     "session",
@@ -54,6 +58,12 @@ def logs(draw):
     for row in rows:
         row["user"] = users[int((row["session"] or "s0")[1])]
     return rows
+
+
+def build_with_texts(logs, place, log=None, **options):
+    """`build_clicks` with the texts of queries, so that counts have them as plain loops have."""
+    wanted = replace(log or ClickLog(), keep_queries=True)
+    return build.build_clicks(logs, place, wanted, **options)
 
 
 def write_log(path, rows, form):

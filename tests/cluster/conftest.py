@@ -1,4 +1,5 @@
 import importlib.util
+import socket
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -69,3 +70,9 @@ def certificates(authority):
 def foreign(authority):
     """Certificates of another authority."""
     return authority("theirs")
+
+
+@pytest.fixture
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]

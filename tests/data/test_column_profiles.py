@@ -45,7 +45,7 @@ def test_figures_are_those_of_the_whole_data(layout):
             assert column.distinct == pytest.approx(n_distinct, rel=0.25)
     suggested = [column.suggestion for column in found.columns]
     assert suggested == ["log", "", "", "constant", "rank", "", ""]
-    assert found.advice.startswith("2 of 7 features have values far above the others")
+    assert found.advice("d").startswith("2 of 7 features have values far above the others")
 
 
 def test_large_data_is_read_in_part(monkeypatch):
@@ -59,7 +59,7 @@ def test_large_data_is_read_in_part(monkeypatch):
 
 def test_nothing_is_said_of_features_on_one_scale():
     data = from_arrays(X[:, 1:3], np.zeros(N), np.repeat(np.arange(400), 10))
-    assert profile_columns(data).advice == ""
+    assert profile_columns(data).advice("d") == ""
 
 
 def test_minus_zero_is_zero():

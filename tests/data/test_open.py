@@ -13,7 +13,7 @@ from dranking.data.open import as_paths, data_form
 from dranking.data.parquet.dataset import ParquetDataset, write_parquet
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.tables.in_memory import MemoryDataset
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, DataWarning, UsageError
 from dranking.files.places import as_place
 from dranking.files.writing import local_output
 from tests.data.tables.flat_tables import frame_of, written
@@ -32,6 +32,7 @@ def values_of(dataset):
     return np.concatenate([dataset.block(b).features for b in range(dataset.n_blocks)])
 
 
+@pytest.mark.filterwarnings("ignore:.*1 files are passed over.* no-suffix")
 @pytest.mark.parametrize("as_given", [str, lambda path: path, lambda path: [path]])
 def test_every_form_is_recognised(text, tmp_path, as_given):
     packed = tmp_path / "data.txt.gz"
@@ -96,7 +97,12 @@ def test_what_cannot_be_opened(text, tmp_path):
     for source, message in [
         ([text, parquet], "parquet and text data cannot be opened as one data set"),
         ([tmp_path / "d.zarr"] * 2, "2 dataset directories were named; open them one by one"),
-        (tmp_path / "nowhere", "nowhere: there is no such file or directory"),
+        (tmp_path / "nowhere", r"nowhere: there is no such file or directory\.$"),
+        (
+            tmp_path / "*.parquet",
+            r"\*\.parquet: there is no .*Name the folder that holds",
+        ),
+        (tmp_path / "day=*" / "0.parquet", r"a pattern is left to the shell, .* to glob\.glob\.$"),
         ([], "no data is named"),
         (tmp_path / "empty", r"empty: .*no manifest\.json"),
         (tmp_path / "empty.txt", r"empty\.txt: .*no documents"),
@@ -177,3 +183,18 @@ def test_a_folder_of_parquet_files_may_be_called_segments(tmp_path):
     killed.mkdir(parents=True)
     written(killed / "documents.parquet", frame_of())
     assert data_form([tmp_path / "killed"]) == "directory"
+
+
+@pytest.mark.parametrize("content", ['{"entries": []}', "[1]", '{"format": "other-2"}'])
+def test_a_lake_with_a_manifest_of_its_own_is_parquet(text, tmp_path, content):
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    write_parquet(dr.open_dataset(text), lake / "p.parquet")
+    (lake / "manifest.json").write_text(content)
+    with pytest.warns(DataWarning, match="1 files are passed over.*manifest"):
+        assert dr.open_dataset(lake).n_documents == 3
+    with pytest.warns(DataWarning):
+        assert dr.ingest(lake, tmp_path / "d")[0].n_documents == 3
+    (tmp_path / "d" / "manifest.json").write_text(content)  # of a data set, it is damage
+    with pytest.raises(DataError, match=r"d.*manifest"):
+        dr.open_dataset(tmp_path / "d")

@@ -1,12 +1,21 @@
 """Predictions written as TREC runs and parquet, against trec_eval."""
 
+import csv
+import gzip
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dranking.data.blocks import QueryBlock
-from dranking.data.prediction_files import document_ids, write_predictions_parquet, write_trec_run
+from dranking.data.prediction_files import (
+    document_ids,
+    write_predictions,
+    write_predictions_parquet,
+    write_trec_run,
+)
+from dranking.data.scores.read_scores import read_scores
 from dranking.errors import DataError, UsageError
 
 
@@ -147,3 +156,40 @@ def test_predictions_parquet__errors_leave_nothing(tmp_path):
     with pytest.raises(DataError, match=r"query q: .* is NaN"):
         write_predictions_parquet(path, [(block, [1.0]), (block, [np.nan])])
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.csv.gz", "p.TSV.GZ"])
+def test_predictions_csv(tmp_path, name):
+    """Read back by the csv module and by the product; odd ids are quoted."""
+    first = make_block([2, 1], ["a,b", 'say "x"'], ["d\t1", "line\nbreak", "007"])
+    second = make_block([3], ["q"])
+    blocks = [(first, [0.1, 1 / 3, -2.0]), (second, [1.0, 5.0, 1.0])]
+    write_predictions(tmp_path / name, "csv", blocks)
+    opened = gzip.open if name.lower().endswith(".gz") else open
+    with opened(tmp_path / name, "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file, delimiter="\t" if "tsv" in name.lower() else ","))
+    assert rows == [
+        ["qid", "docid", "score", "rank"],
+        ["a,b", "d\t1", "0.1", "2"],
+        ["a,b", "line\nbreak", repr(1 / 3), "1"],
+        ['say "x"', "007", "-2.0", "1"],
+        ["q", "q-0", "1.0", "3"],  # of two ties, the larger id comes first
+        ["q", "q-1", "5.0", "1"],
+        ["q", "q-2", "1.0", "2"],
+    ]
+    scores = read_scores(tmp_path / name)
+    for block, expected in blocks:
+        np.testing.assert_array_equal(scores.of_block(block), expected)
+
+
+def test_a_compressed_run_holds_the_run_and_neither_its_name_nor_the_time(tmp_path):
+    predictions = [(make_block([2], ["q"], ["ä", "b"]), [1.0, 2.0])]
+    names = ("plain.run", "a.run.gz", "b.gz")
+    for name in names:
+        write_predictions(tmp_path / name, "trec", predictions)
+    plain, first, second = ((tmp_path / name).read_bytes() for name in names)
+    assert first == second
+    assert (
+        gzip.decompress(first) == plain == "q Q0 b 1 2.0 dranking\nq Q0 ä 2 1.0 dranking\n".encode()
+    )
+    assert first[3:8] == bytes(5)  # RFC 1952: no flags, such as that of a name, and no time

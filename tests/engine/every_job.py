@@ -35,7 +35,7 @@ def partitions(frame):
 def small_blocks():
     """A context in which collections become blocks of at most 40 documents."""
     return mock.patch(
-        "dranking.engine.collections.plan.block_boundaries",
+        "dranking.engine.collections.block_plan.block_boundaries",
         lambda sizes: block_boundaries(sizes, 40),
     )
 

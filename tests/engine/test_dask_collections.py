@@ -1,6 +1,7 @@
 """Dask collections in, Dask collections out."""
 
 import cloudpickle
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -109,3 +110,17 @@ def test_tasks_of_a_large_data_set_are_as_small_as_those_of_a_small_one(tmp_path
         graph = dict(dr.to_dask_array(stored)[0].__dask_graph__())
         sizes.append(max(len(cloudpickle.dumps(task)) for task in graph.values()))
     assert sizes[1] <= sizes[0] + 20  # larger numbers of blocks and documents
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask's read_parquet
+def test_scores_of_a_dask_frame_are_written_by_its_workers(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"qid": np.repeat(np.arange(8), 5), "x": rng.normal(size=40)})
+    frame = dd.from_pandas(table.assign(relevance=table["x"] > 0), npartitions=3)
+    model = dr.RankRLS().fit(frame, executor="threads").to_model()
+    with pytest.raises(UsageError, match=r"assign\(score=model\.predict\(frame\)\)\.to_parquet"):
+        dr.write_scores(model, frame, tmp_path / "scores")
+    with dask.config.set(scheduler="threads"):
+        frame.assign(score=model.predict(frame)).to_parquet(tmp_path / "scores")
+        written = dd.read_parquet(tmp_path / "scores").compute()
+    np.testing.assert_array_equal(written["score"], model.predict(table))

@@ -5,11 +5,9 @@ import time
 
 import pytest
 
-from dranking.engine.executor import (
-    DaskExecutor,
-    ThreadExecutor,
-    get_executor,
-)
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.cluster.dask_executor import DaskExecutor
+from dranking.engine.executor import ThreadExecutor
 from dranking.errors import UsageError
 
 

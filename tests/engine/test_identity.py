@@ -6,7 +6,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 import dranking as dr
-from dranking.engine.executor import ThreadExecutor, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import ThreadExecutor
 from dranking.engine.progress import reporting
 from dranking.rankers.leave_query_out.memory_plan import Needs
 from dranking.rankers.pairwise import hinge

@@ -8,7 +8,8 @@ from scipy import sparse
 
 from dranking.data.store.write_dataset import write_dataset
 from dranking.data.tables.in_memory import from_arrays
-from dranking.engine.executor import ThreadExecutor, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import ThreadExecutor
 from dranking.engine.mixing import MAX_ROUNDS, Shards, Source, apportion
 from dranking.rankers.pairwise.lcra import LCRA
 from dranking.rankers.pairwise.spd import SPD
@@ -108,6 +109,14 @@ def test_orders_differ_from_epoch_to_epoch_and_by_seed():
     assert len(orders) == 3
 
 
+def test_visits_whose_number_is_given_pass_over_no_block():
+    shards = shards_of([np.array([1e9, 1.0, 1.0])], 1)
+    [(found,)] = shards.run(visits, 100, (0, 0), n_rounds=1, name="visit")
+    assert sorted((indices[0], n) for indices, _, n in found) == [(0, 100), (1, 1), (2, 1)]
+    [(found,)] = shards.run(visits, 100, (0, 0), name="visit")
+    assert {indices[0] for indices, _, _ in found} == {0}
+
+
 def test_rounds_are_not_without_number(monkeypatch):
     monkeypatch.setattr("dranking.engine.mixing.VISIT_STEPS", 1)
     [(found,)] = shards_of([np.ones(2)], 1).run(visits, 10_000, (0, 1), name="visit")
@@ -154,30 +163,28 @@ def test_fewer_blocks_than_shards_are_shared():
     assert all(indices[1] == 1 for (found,) in results for indices, _, _ in found)
 
 
-@pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize("way", ["memory", "resident", "streamed"])
-def test_workers_and_storage_change_nothing(n_threads, way, tmp_path):
+def check_visits(executor, way, folder):
+    """Assert that shards on an executor visit what they visit on two threads, from memory."""
     mass = np.array([3.0, 1.0, 0.0, 2.0, 5.0])
     expected = shards_of([mass], 2).run(visits, 99, (7, 2), name="visit")
     dataset = dataset_of(5)
     if way != "memory":
-        dataset = write_dataset((dataset.block(b) for b in range(5)), tmp_path / "d")
+        dataset = write_dataset((dataset.block(b) for b in range(5)), folder / "d")
     source = Source(dataset, query, mass)
-    shards = Shards([source], 2, ThreadExecutor(n_threads), resident=way == "resident")
+    shards = Shards([source], 2, executor, resident=way == "resident")
     assert shards.run(visits, 99, (7, 2), name="visit") == expected
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("way", ["memory", "resident", "streamed"])
+def test_workers_and_storage_change_nothing(n_threads, way, tmp_path):
+    check_visits(ThreadExecutor(n_threads), way, tmp_path)
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("way", ["memory", "resident", "streamed"])
 def test_a_cluster_changes_nothing(way, tmp_path, client):
-    mass = np.array([3.0, 1.0, 0.0, 2.0, 5.0])
-    expected = shards_of([mass], 2).run(visits, 99, (7, 2), name="visit")
-    dataset = dataset_of(5)
-    if way != "memory":
-        dataset = write_dataset((dataset.block(b) for b in range(5)), tmp_path / "d")
-    source = Source(dataset, query, mass)
-    shards = Shards([source], 2, get_executor(client), resident=way == "resident")
-    assert shards.run(visits, 99, (7, 2), name="visit") == expected
+    check_visits(get_executor(client), way, tmp_path)
 
 
 @pytest.mark.parametrize(("resident", "times"), [(True, 1), (False, 3)])

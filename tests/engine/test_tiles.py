@@ -97,6 +97,12 @@ def test_blocks_are_read_once_when_resident_and_once_a_pass_when_not(
     for _ in range(3):
         spread.gather(spread.map_blocks(lambda block: 0, name="pass"))
     assert sorted(reads) == sorted(list(range(9)) * (1 if resident else 3))
+    assert spread.n_passes == 3
+    spread.sum_map(column_sums, name="pass")
+    spread.sum_blocks(column_sums, name="pass")
+    spread.least(lambda block: np.zeros(1), spread.data, name="pass")
+    assert spread.n_passes == 6
+    assert sorted(reads) == sorted(list(range(9)) * (1 if resident else 6))
 
 
 @pytest.mark.parametrize("parts", [1, 2, 7])

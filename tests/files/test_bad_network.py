@@ -10,7 +10,7 @@ from dranking.files.places import as_place
 from dranking.files.reading import list_files, read_bytes, read_ranges
 from dranking.files.writing import commit
 from dranking.files.writing.atomic_files import atomic_write
-from tests.files.s3_proxy import Faults, Proxy
+from pipelines.benchmarks.s3_proxy import Faults, Proxy
 
 BAD = Faults(delay=0.01, drop=50, busy=30)
 

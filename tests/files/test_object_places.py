@@ -102,7 +102,9 @@ def test_files_are_listed_by_name(room):
 
 def test_a_file_is_replaced_only_on_request(room):
     atomic_write(room / "file", "old")
-    with pytest.raises(UsageError, match=r"file: exists already\. Pass --overwrite"):
+    with pytest.raises(
+        UsageError, match=r"file: exists already\. Pass --overwrite \(in Python overwrite=True\)"
+    ):
         atomic_write(room / "file", "new")
     assert read_bytes(room / "file") == b"old"
     atomic_write(room / "file", "new", overwrite=True)

@@ -15,8 +15,8 @@ import dranking as dr
 from dranking.files.places import as_place
 from dranking.files.reading import exists, file_size, read_bytes, read_ranges
 from dranking.files.writing import object_store
+from pipelines.benchmarks.s3_proxy import Faults, Proxy, _Handler
 from tests.engine.small_data import dataset_of
-from tests.files.s3_proxy import Faults, Proxy, _Handler
 
 KEY = "0123456789abcdef0123456789abcdef"
 """A key of encryption with 32 characters."""

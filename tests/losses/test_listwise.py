@@ -1,5 +1,6 @@
 """Listwise hinges against definitions 3 and 4 by plain loops, and their subgradients."""
 
+import mpmath
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,8 +10,18 @@ from scipy import sparse
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import UsageError
-from dranking.losses.listwise import ArgmaxHinge, SumHinge, lists_of, listwise_of_model, n_lists
+from dranking.kernels.far_columns import far_columns
+from dranking.losses.listwise import (
+    ArgmaxHinge,
+    ListTargets,
+    SumHinge,
+    lists_of,
+    listwise_of_model,
+    n_lists,
+    stated_losses,
+)
 from tests.reference import max_margin as reference
+from tests.reference.exact_hinges import hinges_of_lists
 
 FORMS = {
     "argmax": (ArgmaxHinge(), reference.argmax_hinge),
@@ -73,7 +84,7 @@ def test_slopes_are_derivatives_where_there_are_any(form, measure, layout):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(16, 3)).astype(np.float32)
     block = block_of([6, 1, 5, 4], rng.integers(0, 3, 16), layout(X), rng.random(4))
-    lists = lists_for(block, measure)
+    lists = ListTargets(lists_for(block, measure))
     loss, _ = FORMS[form]
     w = rng.normal(size=3)
     value, gradient = listwise_of_model(block, lists, w, loss)
@@ -111,6 +122,85 @@ def test_loss_of_the_predicted_ranking_is_at_most_the_hinge(measure, problem):
     values = [loss.at(scores, lists)[0] for loss, _ in FORMS.values()]
     assert predicted <= values[0] + 1e-9
     assert values[0] <= values[2] + 1e-9 <= values[1] + 2e-9
+
+
+def exact_losses(X, block, measure, w, by_ranking):
+    """Weighted sum over lists of the largest hinge, or of all hinges above 0, in 600 bits."""
+    grades, ptr = block.relevance, block.query_ptr
+    hinges = hinges_of_lists(X, grades, ptr, block.weights, measure)
+    with mpmath.workprec(600):
+        weights, total = [mpmath.mpf(v) for v in w], mpmath.mpf(0)
+        for weight, planes in hinges:
+            heights = [c - mpmath.fdot(d, weights) for c, d in planes]
+            total += weight * (sum(h for h in heights if h > 0) if by_ranking else max(heights))
+        return total
+
+
+@pytest.mark.parametrize("form", ["argmax", "all"])
+@pytest.mark.parametrize("measure", ["ap", "ndcg"])
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, sparse.csr_array])
+def test_the_bound_of_the_rounding_of_losses_holds(form, measure, layout):
+    """Copied columns with weights of opposite signs, up to 1e12; one column is far from zero."""
+    largest = 0.0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(13, 5)).astype(np.float32)
+        X[:, 1], X[:, 3] = X[:, 0], 1.6e7 + rng.integers(0, 4, 13)
+        block = block_of([4, 1, 5, 3], rng.integers(0, 3, 13), layout(X), rng.random(4))
+        lists = lists_for(block, measure)
+        w, size = rng.normal(size=5), 10.0 ** rng.uniform(0.0, 12.0)
+        w[0] += size
+        w[1] -= size
+        far = far_columns(block.features, block.query_ptr)
+        assert 3 in far.moving
+        loss, _ = FORMS[form]
+        value, zeros, rounding = stated_losses(block, ListTargets(lists, far), w, loss)
+        assert value == listwise_of_model(block, ListTargets(lists, far), w, loss)[0]
+        assert zeros == loss.at(np.zeros(13), lists)[0]
+        off = float(abs(value - exact_losses(X, block, measure, w, form == "all")))
+        assert off <= rounding
+        assert size > 10.0 or rounding <= (1e-12 if form == "argmax" else 1e-10) * (1.0 + value)
+        largest = max(largest, off)
+    assert largest > 1e-6
+
+
+def test_every_list_of_a_block_of_no_more_than_16_counts_in_the_bound():
+    rng = np.random.default_rng(0)
+    X, grades = rng.normal(size=(64, 3)).astype(np.float32), np.tile([0, 1, 2, 0], 16)
+    w, weights, loss = 1e3 * rng.normal(size=3), rng.random(16), ArgmaxHinge()
+
+    def bound_of(first, last):
+        rows = slice(4 * first, 4 * last)
+        sizes = [4] * (last - first)
+        block = block_of(sizes, grades[rows], X[rows], weights[first:last])
+        targets = ListTargets(lists_for(block, "ndcg"))
+        value, _, rounding = stated_losses(block, targets, w, loss)
+        return rounding - len(sizes) * 2.0**-52 * value
+
+    alone = sum(bound_of(q, q + 1) for q in range(16))
+    assert bound_of(0, 16) == pytest.approx(alone, rel=1e-9)
+
+
+def test_no_rounding_where_all_lists_are_ranked_well():
+    block = block_of([3], [0, 1, 2], np.float32([[1e6], [2e6], [3e6]]))
+    targets = ListTargets(lists_for(block, "ndcg"))
+    value, zeros, rounding = stated_losses(block, targets, np.array([1.0]), ArgmaxHinge())
+    assert (value, rounding) == (0.0, 0.0)
+    assert zeros > 0.0
+
+
+def test_some_lists_stand_for_all_in_the_bound(monkeypatch):
+    """16 of 200 lists, by which the sum of the bounds of all lists is estimated."""
+    rng = np.random.default_rng(0)
+    X, grades = 1e3 * rng.normal(size=(1000, 3)), rng.integers(0, 3, 1000)
+    block = block_of([5] * 200, grades, X.astype(np.float32), rng.uniform(0.5, 1.5, 200))
+    targets, w = ListTargets(lists_for(block, "ndcg")), rng.normal(size=3)
+    value, _, some = stated_losses(block, targets, w, ArgmaxHinge())
+    monkeypatch.setattr("dranking.losses.listwise.BOUNDED_LISTS", 1_000)
+    _, _, every = stated_losses(block, targets, w, ArgmaxHinge())
+    of_sums = 200 * 2.0**-52 * value
+    assert some != every
+    assert some - of_sums == pytest.approx(every - of_sums, rel=0.5)
 
 
 def test_a_list_too_long_to_enumerate():

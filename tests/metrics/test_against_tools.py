@@ -5,7 +5,7 @@ import shutil
 import ir_measures
 import numpy as np
 import pytest
-from ir_measures import AP, ERR, RR, Bpref, Judged, P, R, Success, nDCG
+from ir_measures import AP, ERR, RBP, RR, Bpref, Judged, P, R, Success, nDCG
 from sklearn.datasets import load_svmlight_file
 from sklearn.metrics import ndcg_score, roc_auc_score
 
@@ -88,6 +88,24 @@ def test_judged_share_and_expected_reciprocal_rank_equal_their_tools():
         assert ours == pytest.approx(value.value, abs=6e-6), (by_measure[value.measure], value)
         n_compared += 1
     assert n_compared == len(wanted) * len(relevance)
+
+
+def test_rank_biased_precision_equals_cwl_eval():
+    pytest.importorskip("cwl")
+    rng = np.random.default_rng(12)
+    relevance = [rng.integers(0, 4, n).astype(float) for n in (1, 2, 7, 12, 24, 60)]
+    relevance[3][3:8] = np.nan  # unjudged documents
+    relevance[4][:] = 0.0
+    scores = [rng.permutation(len(grades)).astype(float) for grades in relevance]
+    qrels, run = qrels_and_run(relevance, scores)
+    found = evaluate_queries(make_block(relevance), flat(scores), ["rbp"], "trec")["rbp"]
+    evaluator = ir_measures.providers.registry["cwl_eval"]
+    theirs = {
+        int(value.query_id): value.value
+        for value in evaluator.iter_calc([RBP(p=0.8, rel=1)], qrels, run)
+    }
+    assert sorted(theirs) == [0, 1, 2, 3, 4, 5]
+    np.testing.assert_allclose(found, [theirs[q] for q in sorted(theirs)], rtol=1e-9, atol=1e-12)
 
 
 def test_trec__scores_tie_in_float32_and_integer_ids_compare_as_text():

@@ -17,7 +17,7 @@ from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out.memory_plan import Needs
 from pipelines.benchmarks.clusters import rates
-from pipelines.benchmarks.lake_exchange import made_plan
+from pipelines.benchmarks.lake.exchange import made_plan
 from pipelines.cluster_costs import main
 from pipelines.forecast import Rates, SelectionForecast, Sketch
 from pipelines.pass_costs import OBJECTS_PER_SEGMENT, IngestSizes

@@ -87,7 +87,7 @@ def test_folds_in_place_of_validation_data(run, tmp_path):
 
 
 def test_wrong_calls(run):
-    with pytest.raises(UsageError, match="no measure 'mapp'"):
+    with pytest.raises(UsageError, match="no metric 'mapp'"):
         run("--metric", "mapp")
     with pytest.raises(SystemExit, match="2"):
         run("--regularization", "2^x")

@@ -26,6 +26,23 @@ class Problem(NamedTuple):
             layout(self.X), self.y, qid=self.qid, query_weights=self.weights, **options
         )
 
+    def has_pair(self):
+        """Whether some query has a weight, and labels that differ by more than rounding."""
+        starts = np.cumsum(self.sizes)[:-1]
+        return any(
+            weight > 0 and np.nanmax(own, initial=-9.0) > np.nanmin(own, initial=9.0) + 1e-6
+            for weight, own in zip(self.weights, np.split(self.y, starts), strict=True)
+        )
+
+    def with_a_pair(self):
+        """With one more query of two documents, since data without a pair is refused."""
+        return Problem(
+            np.vstack([self.X, self.X[:1], self.X[:1] + 1]),
+            np.append(self.y, [0.0, 1.0]),
+            np.append(self.sizes, 2),
+            np.append(self.weights, 1.0),
+        )
+
     def labelled(self):
         """(X, y, query_ptr, weights) of the labelled documents, for the references."""
         rows = ~np.isnan(self.y)
@@ -71,7 +88,8 @@ def ranking_problems(draw, max_queries=5, max_documents=5, max_features=5):
         st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=len(sizes), max_size=len(sizes))
         | st.just([1.0] * len(sizes))
     )
-    return Problem(X.astype(np.float32), y, np.array(sizes), np.array(weights))
+    problem = Problem(X.astype(np.float32), y, np.array(sizes), np.array(weights))
+    return problem if problem.has_pair() else problem.with_a_pair()
 
 
 def random_problem(seed=0, n_queries=40, n_features=12, zeros=0.0, max_documents=12):
@@ -106,4 +124,5 @@ def sparse_problems(draw, max_queries=6, max_documents=5, max_features=7):
         X[:, i] = X[:, rng.integers(n_features)]
     y = draw(st.sampled_from([rng.integers(0, 3, n_documents) * 1.0, rng.normal(size=n_documents)]))
     weights = draw(st.sampled_from([np.ones(len(sizes)), rng.integers(0, 4, len(sizes)) / 2.0]))
-    return Problem(X.astype(np.float32), y, np.array(sizes), weights)
+    problem = Problem(X.astype(np.float32), y, np.array(sizes), weights)
+    return problem if problem.has_pair() else problem.with_a_pair()

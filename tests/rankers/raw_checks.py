@@ -6,7 +6,8 @@ check; a slice of seeds, of all checks or of some, is run by
 
     python -m tests.rankers.raw_checks FIRST LAST [CHECK ...]
 
-which prints every failure, and the numbers of data sets, failures, and certificates above 1e-6.
+in which checks named "-predicted" have labels that the features predict nearly without error. It
+prints every failure, and the numbers of data sets, failures, and certificates above 1e-6.
 """
 
 import sys
@@ -14,18 +15,30 @@ import tempfile
 import warnings
 from collections import Counter
 from fractions import Fraction
-from functools import lru_cache
-from itertools import pairwise
+from functools import lru_cache, partial
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
+import pytest
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import dranking as dr
+from dranking.data.texts.make_collection import collection
+from dranking.data.texts.preferences import same_class
 from dranking.errors import STATED_ACCURACY, AccuracyWarning, DrankingError
+from dranking.kernels.bilinear.steps import frequent_first
+from dranking.rankers.bilinear.estimator import BilinearRanker
+from dranking.rankers.bilinear.evaluation import evaluate_bilinear
+from dranking.rankers.bilinear.training import VALIDATION_TUPLES
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.rankers.max_margin.estimator import MaxMarginRanker
+from dranking.sampling.tuples import tuple_sampler
+from tests.kernels.bilinear.test_steps import single
+from tests.rankers.bilinear.test_estimator import draws
 from tests.rankers.raw_problems import drawn_problem, is_certified, relative_error, share_missed
+from tests.reference import bilinear as reference
 from tests.reference.exact_hinges import (
     hinges_of_lists,
     hinges_of_pairs,
@@ -69,9 +82,9 @@ def way_of(seed):
     return list(WAYS)[np.random.default_rng(seed).integers(len(WAYS))]
 
 
-def check_search(seed, folder=None, n_features=None, source="documents"):
+def check_search(seed, folder=None, n_features=None, source="documents", **labels):
     """A search on documents: errors of all rounds, picks, drops."""
-    problem, data, regularization = drawn_problem(seed, n_features or 5 + seed % 8)
+    problem, data, regularization = drawn_problem(seed, n_features or 5 + seed % 8, **labels)
     way = way_of(seed)
     options = WAYS[way]
     if source == "store":
@@ -89,9 +102,9 @@ def check_search(seed, folder=None, n_features=None, source="documents"):
     return ranker.relative_rounding_
 
 
-def check_search_of_store(seed, folder):
+def check_search_of_store(seed, folder, **labels):
     """A search on a statistics store."""
-    return check_search(seed, folder, source="store")
+    return check_search(seed, folder, source="store", **labels)
 
 
 def assert_errors(refits, path, rounding):
@@ -163,9 +176,9 @@ def error_bounds(problem, scores):
     return lower / total, upper / total
 
 
-def check_greedy_cv(seed, folder=None):
+def check_greedy_cv(seed, folder=None, **labels):
     """Errors of the selections of all lambdas, and the choice of lambda and size."""
-    problem, data, _ = drawn_problem(seed, 4 + seed % 5)
+    problem, data, _ = drawn_problem(seed, 4 + seed % 5, **labels)
     lambdas = [GRID[seed % 4], 2.0**3]
     ranker = fitted(dr.GreedyRankRLSCV(3, lambdas), data)
     refits = ExactRefits(*problem.labelled(), 1.0)
@@ -180,20 +193,20 @@ def check_greedy_cv(seed, folder=None):
     return tolerance
 
 
-def check_rankrls_cv(seed, folder=None):
-    """Errors of RankRLSCV from documents."""
-    return errors_of_grid(seed)[0]
+def check_rankrls_cv(seed, folder=None, **labels):
+    """Errors of RankRLSCV from documents, and the model that it chooses."""
+    return errors_of_grid(seed, **labels)[0]
 
 
-def errors_of_grid(seed):
+def errors_of_grid(seed, **labels):
     """The certificate of RankRLSCV on 12 features, and the largest relative error."""
-    problem, data, _ = drawn_problem(seed, 12)
+    problem, data, _ = drawn_problem(seed, 12, **labels)
     return _check_grid(seed, problem, data)
 
 
-def check_rankrls_cv_of_store(seed, folder):
-    """Errors of RankRLSCV from a statistics store."""
-    problem, data, _ = drawn_problem(seed, 4 + seed % 9)
+def check_rankrls_cv_of_store(seed, folder, **labels):
+    """Errors of RankRLSCV from a statistics store, and the model that it chooses."""
+    problem, data, _ = drawn_problem(seed, 4 + seed % 9, **labels)
     return _check_grid(seed, problem, build_statistics(data, folder / "store"))[0]
 
 
@@ -201,27 +214,29 @@ def _check_grid(seed, problem, data):
     ranker = fitted(dr.RankRLSCV(GRID), data)
     refits, some = ExactRefits(*problem.labelled(), 1.0), slice(seed % 2, None, 2)
     expected = [to_float(refits.at(value).error(range(refits.n_features))) for value in GRID[some]]
-    off = max(map(relative_error, ranker.lqo_error_[some].tolist(), expected))
-    assert is_certified(off, ranker.relative_rounding_), (seed, off, ranker.relative_rounding_)
-    return ranker.relative_rounding_, off
+    off = list(map(relative_error, ranker.lqo_error_[some].tolist(), expected))
+    for each, rounding in zip(off, ranker.lqo_rounding_[some].tolist(), strict=True):
+        assert is_certified(each, rounding), (seed, off, ranker.lqo_rounding_)
+    _assert_model(refits.at(ranker.regularization_), ranker)
+    return ranker.relative_rounding_, max(off)
 
 
-def check_rankrls(seed, folder=None):
-    """Predictions of RankRLS from documents."""
-    problem, data, regularization = drawn_problem(seed, 4 + seed % 9)
+def check_rankrls(seed, folder=None, **labels):
+    """Predictions and objective of RankRLS from documents."""
+    problem, data, regularization = drawn_problem(seed, 4 + seed % 9, **labels)
     return _check_predictions(problem, dr.RankRLS(regularization), data)
 
 
-def check_rankrls_of_store(seed, folder):
-    """Predictions of RankRLS from a statistics store."""
-    problem, data, regularization = drawn_problem(seed, 4 + seed % 9)
+def check_rankrls_of_store(seed, folder, **labels):
+    """Predictions and objective of RankRLS from a statistics store."""
+    problem, data, regularization = drawn_problem(seed, 4 + seed % 9, **labels)
     store = build_statistics(data, folder / "store")
     return _check_predictions(problem, dr.RankRLS(regularization), store)
 
 
-def check_rankrls_by_cg(seed, folder=None):
+def check_rankrls_by_cg(seed, folder=None, **labels):
     """Predictions of RankRLS by conjugate gradients, which may fail to converge, and say so."""
-    problem, data, regularization = drawn_problem(seed, 4 + seed % 9)
+    problem, data, regularization = drawn_problem(seed, 4 + seed % 9, **labels)
     try:
         return _check_predictions(problem, dr.RankRLS(regularization, "cg"), data)
     except DrankingError as error:
@@ -231,9 +246,16 @@ def check_rankrls_by_cg(seed, folder=None):
 
 def _check_predictions(problem, ranker, data):
     refits = ExactRefits(*problem.labelled(), ranker.regularization)
-    off = refits.prediction_distance(fitted(ranker, data).coef_)
-    assert is_certified(off, ranker.relative_rounding_), (off, ranker.relative_rounding_)
+    _assert_model(refits, fitted(ranker, data))
     return ranker.relative_rounding_
+
+
+def _assert_model(refits, ranker):
+    """Predictions and objective."""
+    off = refits.prediction_distance(ranker.coef_)
+    assert is_certified(off, ranker.relative_rounding_), (off, ranker.relative_rounding_)
+    off = relative_error(ranker.objective_, refits.minimum())
+    assert is_certified(off, ranker.relative_rounding_), (off, ranker.relative_rounding_)
 
 
 def _refused(error, reason):
@@ -294,17 +316,16 @@ def _least_of_margins(seed):
     """
     problem, data, regularization = _drawn_pairs(seed, MOST_DOCUMENTS)
     n_levels = int(np.nanmax(problem.y)) + 1
-
-    def margin_of(better, worse):
-        return Fraction(n_levels, n_levels - int(better)) - Fraction(
-            n_levels, n_levels - int(worse)
-        )
-
-    hinges = hinges_of_pairs(*problem.labelled(), margin_of)
+    hinges = hinges_of_pairs(*problem.labelled(), partial(margin_of_levels, n_levels))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         near = MaxMarginRanker(regularization, "pairwise").fit(data).coef_
     return data, regularization, hinges, least_of_hinges(hinges, regularization, near)
+
+
+def margin_of_levels(n_levels, better, worse):
+    """The margin of two grades below a number of levels."""
+    return Fraction(n_levels, n_levels - int(better)) - Fraction(n_levels, n_levels - int(worse))
 
 
 def check_cutting_planes(seed, folder=None):
@@ -332,18 +353,80 @@ def _check_hinges(ranker, data, hinges, least=None):
 
 
 def check_stochastic(seed, folder=None):
-    """SPD and LCRA certify nothing, in the facts too, and diverge only with an error."""
-    _, data, regularization = _drawn_pairs(seed)
+    """The objectives at the weights that steps ended with; steps diverge only with an error."""
+    problem, data, regularization = _drawn_pairs(seed, 4)
     steps = {"n_epochs": 1, "steps_per_epoch": 200}
-    for ranker in (dr.SPD(regularization, sgd=steps), dr.LCRA(regularization, mu=0.0, sgd=steps)):
+    n_levels = int(np.nanmax(problem.y)) + 1
+    pairs = hinges_of_pairs(*problem.labelled(), lambda a, b: 1.0)
+    margins = hinges_of_pairs(*problem.labelled(), partial(margin_of_levels, n_levels))
+    stated = [
+        (dr.SPD(regularization, sgd=steps), pairs),
+        (dr.LCRA(regularization, mu=0.0, sgd=steps), pairs),
+        (MaxMarginRanker(regularization, "pairwise", solver=steps), margins),
+    ]
+    for measure in ("ap", "ndcg"):
+        lists = hinges_of_lists(*problem.labelled(), measure)
+        if lists:
+            stated.append((MaxMarginRanker(regularization, measure, solver=steps), lists))
+    certificates = []
+    for ranker, hinges in stated:
         try:
-            ranker.fit(data)
+            fitted(ranker, data)
         except DrankingError as error:
             _refused(error, "diverged")
             continue
-        assert np.isnan(ranker.relative_rounding_)
-        assert ranker.to_model().provenance["relative_rounding"] is None
-        assert np.isfinite(ranker.coef_).all()
+        at_ranker = value_at(hinges, regularization, ranker.coef_)
+        off = relative_error(ranker.objective_, at_ranker)
+        assert off <= ranker.relative_rounding_, (off, ranker.relative_rounding_)
+        certificates.append(ranker.relative_rounding_)
+    return max(certificates, default=None)
+
+
+def check_bilinear(seed, folder=None):
+    """W has the bits of plain steps in float32, or training diverges; errors are exact."""
+    problem, _, regularization = drawn_problem(seed, 3 + seed % 6, 6)
+    vectors, classes = sparse.csr_array(problem.X), problem.y.astype(int).astype(str)
+    documents = collection(vectors, labels=classes)
+    judged = (documents, same_class(documents))
+    # By chance, steps of a length that suits the vectors, or one that does not.
+    rate = 0.7 / float(np.square(problem.X.astype(float)).max()) ** (seed % 4 != 3)
+    steps = {"learning_rate": rate, "period": 7, "n_steps": 63, "n_epochs": 3}
+    ranker = BilinearRanker(1e-3 * regularization, **steps, random_state=seed)
+    words, rows = frequent_first(vectors), vectors.toarray().astype(float)
+    W = np.eye(len(words))[:, words].tolist()
+    options = {"C": rate, "lam": ranker.regularization, "period": 7, "rounded": single}
+    tuples = draws(judged[1], ranker, 63)
+    with np.errstate(over="ignore", invalid="ignore"):
+        loss = reference.train(W, rows.tolist(), rows[:, words].tolist(), tuples, **options)
+        try:
+            ranker.fit(documents, validation=judged)
+        except DrankingError as error:
+            _refused(error, "diverged")
+            assert not (np.isfinite(loss) and np.isfinite(W).all())
+            return
+    np.testing.assert_array_equal(ranker.weights_.toarray()[:, words], W)
+    assert np.isfinite(W).all()
+    points = ranker.learning_curve_
+    lengths = np.diff([0, *(point.n_steps for point in points)])
+    assert lengths @ [point.objective for point in points] == pytest.approx(loss, rel=1e-6)
+    assert ranker.to_model().provenance["relative_rounding"] is None
+    found = ranker.weights_.toarray().tolist()
+    scores = reference.exact_scores(rows.tolist(), rows.tolist(), found)
+    drawn = tuple_sampler(judged[1]).draw(np.random.default_rng(seed), VALIDATION_TUPLES)
+    listed = list(zip(*(each.tolist() for each in drawn), strict=True))
+    _assert_error(points[-1].validation, scores, listed)
+    errors = evaluate_bilinear(ranker.to_model(), *judged).errors
+    # A document that is alone in its class takes no part.
+    part = [d for d, own in enumerate(classes) if np.count_nonzero(classes == own) > 1]
+    for q, error in zip(part, errors, strict=True):
+        better = [d for d in part if classes[d] == classes[q] and d != q]
+        worse = [d for d in part if classes[d] != classes[q]]
+        _assert_error(error, scores, list(product([q], better, worse)))
+
+
+def _assert_error(stated, scores, tuples):
+    least, most = reference.bounds_of_error(*scores, tuples, 2.0**-45)
+    assert least <= stated <= most, (least, stated, most)
 
 
 CHECKS = {
@@ -363,6 +446,20 @@ CHECKS = {
     "cutting-planes": check_cutting_planes,
     "lists": check_lists,
     "stochastic": check_stochastic,
+    "bilinear": check_bilinear,
+}
+CHECKS |= {
+    f"{name}-predicted": partial(CHECKS[name], predicted=True)
+    for name in (
+        "search",
+        "search-of-store",
+        "greedy-cv",
+        "rankrls",
+        "rankrls-of-store",
+        "rankrls-by-cg",
+        "rankrls-cv",
+        "rankrls-cv-of-store",
+    )
 }
 
 

@@ -14,11 +14,12 @@ N_COLUMNS = 16
 LAMBDAS = [2.0**-15, 2.0**-5, 1.0, 2.0**15]
 
 
-def drawn_problem(seed, n_features, most_documents=None):
+def drawn_problem(seed, n_features, most_documents=None, *, predicted=False):
     """A raw problem of some of all columns, its data set in a layout and in blocks, and a lambda.
 
     All columns are scaled by 1, 2^-40 or 2^40, or each by a power of two from 2^-40 to 2^40. The
-    first documents of each query are taken, if a largest number of them is given.
+    first documents of each query are taken, if a largest number of them is given. `predicted` takes
+    `predicted_relevance` in place of grades.
     """
     problem = raw_problem(
         seed,
@@ -37,9 +38,20 @@ def drawn_problem(seed, n_features, most_documents=None):
         kept = np.concatenate([np.arange(size) < most_documents for size in problem.sizes])
         sizes = np.minimum(problem.sizes, most_documents)
         problem = problem._replace(X=X[kept], y=problem.y[kept], sizes=sizes)
+    if predicted:
+        problem = problem._replace(y=predicted_relevance(seed, problem.X))
     layout = sparse.csr_array if seed % 4 == 3 else np.asarray
     data = problem.dataset(layout, max_documents=[9, 60, 1_000][seed % 3])
     return problem, data, LAMBDAS[seed // 3 % 4]
+
+
+def predicted_relevance(seed, X):
+    """(n_documents,) what up to three features predict, but for a share of 1e-9 to 1e-3."""
+    rng = np.random.default_rng((seed, 2))
+    varied = np.flatnonzero(np.ptp(X, axis=0) > 0.0)
+    some = X[:, rng.permutation(varied)[: rng.integers(1, 4)]].astype(np.float64)
+    noise = 10.0 ** rng.uniform(-9.0, -3.0) * rng.normal(size=len(X))
+    return (some / some.std(axis=0)) @ rng.uniform(0.2, 2.0, some.shape[1]) + noise
 
 
 def share_missed(picked, best):

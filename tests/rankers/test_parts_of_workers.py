@@ -14,7 +14,7 @@ import dranking as dr
 from dranking.clicks.build.click_log import ClickLog
 from dranking.clicks.logs.columns import LogColumns
 from dranking.clicks.store.night_tables import write_table
-from dranking.data.scores.parts import score_rows, write_part
+from dranking.data.scores.score_directory import score_rows, write_part
 from dranking.data.statistics.block_folder import write_block
 from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.statistics.per_query import QueryStatistics

@@ -1,7 +1,7 @@
 """What rankers state on raw data sets is exact to 1e-9, or their certificates say otherwise.
 
-Searches and RankRLSCV on documents have a hundred data sets each, two hundred together, beside
-their other tests.
+RankRLS and RankRLSCV on documents have two hundred data sets each, which take 20 seconds, and
+searches a hundred, beside their other tests. Two hundred for each check would take 12 minutes.
 """
 
 import pytest
@@ -18,20 +18,30 @@ LEAST_CERTIFIED = {
     "search-of-store": ([1, 2, 3, 4, 5, 6], 3),
     "rescoring": ([0, 1, 2, 4, 5, 6, 7, 8], 4),
     "greedy-cv": ([1, 2, 4, 5, 6, 7, 8, 9, 10, 11], 7),
-    "rankrls": (range(24), 15),
+    "rankrls": (range(200), 195),
     "rankrls-of-store": (range(24), 4),
-    "rankrls-by-cg": (range(24), 4),
-    "rankrls-cv-of-store": ([0, 1, 2, 4, 5, 6, 7, 9], 2),
+    "rankrls-by-cg": (range(200), 70),
+    "rankrls-cv-of-store": ([0, 1, 2, 4, 5, 6, 7, 9, 3099], 2),
     "ranklogistic": ([1, 3, 10], 2),
     "ranksvm-hinge": ([1, 3], 1),
     "max-margin": ([1, 3], 1),
     "cutting-planes": ([1, 3, 7], 1),
     "lists": ([3, 6], 1),
-    "stochastic": ([0, 1, 2], 0),
+    "stochastic": (range(12), 12),
+    "bilinear": (range(12), 0),
+    "search-predicted": (range(8), 6),
+    "search-of-store-predicted": ([1004, 1014, 1025, 1034, 1058, 1082], 0),
+    "rankrls-predicted": (range(200), 195),
+    "rankrls-by-cg-predicted": (range(200), 60),
+    "rankrls-cv-predicted": (range(200), 165),
+    "rankrls-of-store-predicted": (range(8), 4),
+    "rankrls-cv-of-store-predicted": ([1008, 1017, 1031, 1053, 1062, 1082, 1091, 1134], 0),
 }
 """Seeds of data sets, and how many of them at least are certified to 1e-6. Data sets of odd seeds
 have weights, of seeds 3, 7 and 11 are sparse, and of seed 6 have a unit for each column. Where
-exact arithmetic is slow, seeds are few, and those that leave digits to check."""
+exact arithmetic is slow, seeds are few, and those that leave digits to check. On the seeds above
+1000, errors of statistics stores were far above the certificates when these treated the rounding
+of sums as an error of residuals."""
 
 
 @pytest.mark.parametrize("name", LEAST_CERTIFIED)

@@ -44,6 +44,12 @@ def test_an_estimator_and_a_data_frame(frame):
     assert measured(ranker, pa.Table.from_pandas(with_others)) == expected
 
 
+def test_one_measure_is_a_text(frame):
+    expected = dr.evaluate("c", frame, ["ndcg@10"]).metrics
+    assert dr.evaluate("c", frame, "ndcg@10").metrics == expected
+    assert list(expected) == ["ndcg@10"]
+
+
 def test_paths_are_data(frame, tmp_path):
     frame.assign(title="text").to_parquet(tmp_path / "a.parquet")
     ranker = dr.RankRLS().fit(frame)
@@ -60,8 +66,10 @@ def test_arrays_of_scores(as_given, frame):
 
 def test_a_column_of_the_data(frame, data):
     assert measured("c", frame.assign(title="text")) == of_scores(frame.c, frame)
-    with pytest.raises(DataError, match="lacks 1 of the 1 features needed: bm25"):
+    with pytest.raises(DataError, match=r"no score column 'bm25'\. .* 'a', 'b', 'c', 'd'\."):
         dr.evaluate("bm25", data)
+    with pytest.raises(DataError, match=r"no score column 'bm25'\. .* 'a', 'b', 'c', 'd'\."):
+        dr.evaluate("bm25", frame.assign(title="text"))
 
 
 class OnlyPredicts:
@@ -97,6 +105,32 @@ def test_boosters(frame):
         assert measured(ranker, frame) == of_scores(ranker.predict(X), frame)
 
 
+@pytest.mark.parametrize("as_regressor", [False, True])
+def test_boosters_on_columns_with_spaces(frame, tmp_path, as_regressor):
+    """LightGBM replaces spaces by underscores in what it remembers of the names."""
+    lightgbm = pytest.importorskip("lightgbm")
+    options = {"verbose": -1, "min_data_in_leaf": 2}
+    spaced = frame.rename(columns={"a": "bm25 of title", "c": "c_d e", "d": "the_last"})
+    features = spaced[["c_d e", "b", "bm25 of title", "the_last"]]
+    if as_regressor:
+        model = lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, **options)
+        model.fit(features, frame.relevance)
+    else:
+        data = lightgbm.Dataset(features, frame.relevance)
+        model = lightgbm.train({**options, "num_threads": 1}, data, 5)
+    expected = of_scores(model.predict(features), frame)
+    spaced.assign(title="text").to_parquet(tmp_path / "a.parquet")
+    for judged in (spaced, dr.from_table(spaced), tmp_path / "a.parquet"):
+        assert measured(model, judged) == expected
+    underscored = spaced.rename(columns=lambda name: name.replace(" ", "_"))
+    assert measured(model, underscored) == expected
+    twice = spaced.assign(**{"c_d_e": 1.0})
+    with pytest.raises(DataError, match="'c_d e' and 'c_d_e' have one name in LightGBM"):
+        measured(model, twice)
+    with pytest.raises(DataError, match="lacks 1 of the 4 features needed: bm25_of_title"):
+        measured(model, spaced.drop(columns="bm25 of title"))
+
+
 def test_boosters_of_xgboost(frame):
     xgboost = pytest.importorskip("xgboost")
     features = frame[["d", "b"]]
@@ -130,7 +164,7 @@ def test_data_without_labels(frame):
 def test_comparisons(frame):
     a, b = dr.evaluate("a", frame), dr.evaluate("b", frame)
     assert dr.compare(a, b) == dr.compare(a.per_query, b.per_query)
-    with pytest.raises(UsageError, match=r"compare takes what evaluate gives: dranking\.compare"):
+    with pytest.raises(UsageError, match=r"give judged data .* dranking\.compare\(a, b, data\)"):
         dr.compare("a", b)
     with pytest.raises(UsageError, match="a RankRLS holds no values of queries"):
         dr.compare(a, dr.RankRLS())

@@ -1,6 +1,7 @@
 """Preference learning of W by plain loops over a dense W, shrunk in full every T steps."""
 
 import math
+from fractions import Fraction
 
 
 def train(
@@ -98,3 +99,38 @@ def shrink_blocks(W, threshold, row_groups, column_groups, rounded=float):
             scale = max(0.0, norm - threshold) / norm if norm > 0.0 else 1.0
             for i, j in block:
                 W[i][j] = rounded(W[i][j] * scale)
+
+
+def exact_scores(queries, documents, W):
+    """Scores q'W d in rationals, and for each score the sum of the sizes of its terms."""
+    sizes = [[[abs(value) for value in row] for row in rows] for rows in (queries, documents, W)]
+    return _products(queries, documents, W), _products(*sizes)
+
+
+def _products(queries, documents, W):
+    columns = [[Fraction(w) for w in column] for column in zip(*W, strict=True)]
+    exact = [[Fraction(value) for value in document] for document in documents]
+    found = []
+    for query in queries:
+        asked = [_dot([Fraction(value) for value in query], column) for column in columns]
+        found.append([_dot(asked, document) for document in exact])
+    return found
+
+
+def _dot(left, right):
+    return sum((a * b for a, b in zip(left, right, strict=True)), Fraction(0))
+
+
+def bounds_of_error(scores, sizes, tuples, accuracy):
+    """Least and largest share of tuples in the wrong order, ties included.
+
+    A tuple counts either way if its margin is at most a share `accuracy` of the sizes of its terms.
+    """
+    least = most = n = 0
+    for q, better, worse in tuples:
+        margin = scores[q][better] - scores[q][worse]
+        doubt = Fraction(accuracy) * (sizes[q][better] + sizes[q][worse])
+        least += margin <= 0 and not 0 < abs(margin) <= doubt
+        most += margin <= doubt
+        n += 1
+    return least / n, most / n

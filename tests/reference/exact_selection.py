@@ -66,6 +66,16 @@ class ExactRefits:
             found.append(times(rows[:, list(subset)], weights))
         return found
 
+    def weights(self):
+        """Exact weights of all features, rounded to float64."""
+        exact = solve(self._total, self.regularization)
+        return np.array([to_float(value) for value in exact])
+
+    def minimum(self):
+        """Least sum of squared residuals and of lambda times squared weights, of all features."""
+        exact = solve(self._total, self.regularization)
+        return to_float(self._total[-1, -1] - times(self._total[-1, :-1], exact))
+
     def prediction_distance(self, weights):
         """Distance of predictions by some weights from those of the exact ones, over that of y."""
         exact = solve(self._total, self.regularization)

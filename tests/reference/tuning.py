@@ -32,14 +32,14 @@ def mean_and_error(values, weights):
     return mean, math.sqrt(spread * n / (n - 1)) / total
 
 
-def greedy_values(train, held_out, regularization, size, measure, convention):
+def greedy_values(train, validation, regularization, size, measure, convention):
     """Values of the held-out queries for greedy models of 1 to `size` features."""
     X, y, query_ptr, query_weights = train
     queries = centred_queries(X, y, query_ptr, query_weights)
     selected = naive_selection(X, y, query_ptr, size, regularization, query_weights).selected
     return [
         query_values(
-            held_out,
+            validation,
             selected[:k],
             ridge_weights(queries, selected[:k], regularization),
             measure,

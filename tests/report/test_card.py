@@ -57,6 +57,49 @@ def test_a_card_of_a_model_that_was_not_judged(model):
     assert "Exports" not in [each.title for each in page.sections]
 
 
+def test_a_card_labels_what_the_model_was_made_from(model):
+    made_from = section(card_page(model_card(model, "plain", files={})), "What it was made from")
+    assert made_from.paragraphs == []  # lambda was given
+    data, parameters = made_from.tables
+    assert data.columns == ["of the training data", ""]
+    assert dict(data.rows)["n_features"] == str(ranking(1).n_features)
+    assert parameters.columns == ["parameter of the ranker", ""]
+    assert dict(parameters.rows)["n_features"] == "3"
+
+
+def test_a_card_says_how_lambda_was_chosen():
+    data = ranking(1)
+    lambdas = [0.5, 2.0, 8.0]
+    expected = {
+        "Chosen from 3 values of lambda from 0.5 to 8 by map of cross-validation in 4 folds of "
+        "queries (standard convention, rule one-standard-error).": {"validation": 4},
+        "Chosen from 3 values of lambda from 0.5 to 8 by map of 40 validation queries (standard "
+        "convention, rule one-standard-error).": {"validation": data},
+        "Chosen from 3 values of lambda from 0.5 to 8 by squared_error of leave-query-out "
+        "predictions (standard convention, rule best).": {
+            "validation": "leave-query-out",
+            "metric": "squared_error",
+        },
+    }
+    for sentence, options in expected.items():
+        tuned = dr.tune(data, lambdas, model="rankrls", rule=None, **options)
+        page = card_page(model_card(tuned.model, "tuned", files={}))
+        said = sentence.replace("one-standard-error", tuned.rule)
+        assert section(page, "What it was made from").paragraphs == [said]
+    ranker = dr.RankRLSCV(lambdas).fit(data)
+    page = card_page(model_card(ranker.to_model(), "cv", files={}))
+    assert ("lambda", f"{ranker.regularization_:g}") in page.facts
+    assert section(page, "What it was made from").paragraphs == [
+        "Chosen from 3 values of lambda from 0.5 to 8 by the squared leave-query-out error."
+    ]
+
+
+def test_a_card_of_a_first_night_has_no_challenger(model):
+    judged = JUDGED | {"metrics": {"challenger": {"map": 0.25}}}
+    page = card_page(model_card(model, "first", files={}, judged=judged))
+    assert section(page, "How it was judged").tables[0].columns == ["mean", "model"]
+
+
 def test_a_card_of_word_pairs():
     labels = ["sea", "sea", "wood", "wood"]
     documents = text_collection(["boat sail", "wave sail", "tree leaf", "bark leaf"], labels=labels)

@@ -14,7 +14,7 @@ import dranking as dr
 from dranking.data.scaling import scaled
 from dranking.data.texts.make_collection import text_collection
 from dranking.data.texts.preferences import same_class
-from dranking.engine.executor import get_executor
+from dranking.engine.choose_executor import get_executor
 from dranking.metrics.comparison.compare import compare_rows
 from dranking.rankers.bilinear.evaluation import evaluate_bilinear
 from dranking.rankers.gram.statistics_store import build_statistics
@@ -122,6 +122,17 @@ def test_the_figures_are_those_of_the_evaluation(page):
     [cutoffs] = [section for section in page.sections if section.title == "NDCG at each depth"]
     values = {k: ours for k, ours, _ in cutoffs.tables[0].rows}
     assert values[10] == expected
+
+
+def test_a_model_without_champion_is_no_challenger():
+    train, judged = ranking(1), ranking(2)
+    model = dr.GreedyRankRLS(n_features=4, regularization=1.0).fit(train).to_model()
+    content = described(model, judged, train=train)
+    page = page_of(content)
+    assert "NDCG@10, model" in dict(page.facts)
+    [cutoffs] = [section for section in page.sections if section.title == "NDCG at each depth"]
+    assert cutoffs.tables[0].columns == ["k", "model"]
+    assert "challenger" not in render(page)
 
 
 def test_features_are_in_the_order_of_selection():
@@ -364,7 +375,7 @@ def test_a_model_of_word_pairs_has_a_page():
     labels = ["sea", "sea", "wood", "wood"]
     documents = text_collection(["boat sail", "wave sail", "tree leaf", "bark leaf"], labels=labels)
     model = dr.BilinearRanker(1e-6, n_steps=500, learning_rate=1.0).fit(documents).to_model()
-    found = evaluate_bilinear(model, documents, same_class(documents), measures=measures_of("map"))
+    found = evaluate_bilinear(model, documents, same_class(documents), metrics=measures_of("map"))
     content = Content(model, "map", "standard", found.per_query, found.per_query)
     page = page_of(content)
     assert ("word pairs", f"{model.weights.nnz}") in page.facts

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from dranking.engine.executor import get_executor
+from dranking.engine.choose_executor import get_executor
 from dranking.rankers.linear.model import LinearModel
 from dranking.report.card import card_page, model_card
 from dranking.report.describe import describe
@@ -81,6 +81,7 @@ def test_bounds_are_one_line_with_the_table_folded():
     assert line.startswith("Nothing, with 40 training queries. ")
     said = float(re.search(r"about ([\d,]+) queries", line)[1].replace(",", ""))
     assert said == pytest.approx(least, rel=0.05)
+    assert line.endswith("This is an approximation, as it takes limits of all queries from these.")
     assert "<details><summary>All" in render(page_of(content))
 
 

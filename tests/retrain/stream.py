@@ -14,12 +14,12 @@ class Stream:
     eight.
     """
 
-    def __init__(self, folder: Path, n_queries: int = 12, n_held_out_documents: int = 8) -> None:
+    def __init__(self, folder: Path, n_queries: int = 12, n_judged_documents: int = 8) -> None:
         self.folder = folder
         self.n_queries = n_queries
         (folder / "incoming").mkdir(parents=True)
-        held_out = {"n_queries": 60, "n_documents": n_held_out_documents}
-        self.write_queries(folder / "holdout.txt", night=0, seed=999, **held_out)
+        judged = {"n_queries": 60, "n_documents": n_judged_documents}
+        self.write_queries(folder / "holdout.txt", night=0, seed=999, **judged)
 
     def night(self, night: int, **changes) -> Path:
         path = self.folder / "incoming" / f"night-{night:02d}.txt"

@@ -12,8 +12,8 @@ from dranking.errors import DataError, TryAgainError
 from dranking.retrain.config.config import load_config
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
+from tests.retrain.runs import check_whole, killed, killed_after
 from tests.retrain.stream import Stream
-from tests.retrain.test_runner import _killed_after, check_whole, killed
 
 
 class Remote:
@@ -74,7 +74,7 @@ def test_a_night_in_an_object_store_that_is_killed_is_finished(
     remote.night(1)
     remote.run()
     remote.night(2)
-    assert killed(_killed_after, stage, str(remote.path))
+    assert killed(killed_after, stage, str(remote.path))
     check_whole(remote.registry)
     with pytest.raises(TryAgainError, match="its lock expires in"):
         remote.run()

@@ -12,7 +12,7 @@ SECRET = "pl4nted-s3cret"
 @pytest.fixture
 def night(tmp_path, monkeypatch):
     """Run a configuration full of secrets; return the exit code and all output."""
-    stream = Stream(tmp_path, n_held_out_documents=6)
+    stream = Stream(tmp_path, n_judged_documents=6)
     stream.night(1)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setenv("DASK_GATEWAY__AUTH__PASSWORD", SECRET)

@@ -11,8 +11,8 @@ from dranking.errors import DataError
 from dranking.retrain.config.config import load_config
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
+from tests.retrain.runs import check_whole, killed, killed_at_rename
 from tests.retrain.stream import Stream
-from tests.retrain.test_runner import _killed_at_rename, check_whole, killed
 
 CONFIG = """
 [data]
@@ -139,7 +139,7 @@ def _killed_on_host(host, count, config):
     import dranking.files.writing.local_output
 
     dranking.files.writing.local_output.HOST = host
-    _killed_at_rename(count, config)
+    killed_at_rename(count, config)
 
 
 @pytest.mark.exhaustive

@@ -17,6 +17,7 @@ from dranking.sampling.pairs import (
     squared_differences,
     unlabelled_pairs,
 )
+from tests.kernels.compiled import needs_compiled
 from tests.rankers.problems import random_problem, ranking_problems
 from tests.reference import pairs as reference
 
@@ -169,6 +170,7 @@ def test_a_stream_goes_on_whatever_other_blocks_draw():
     np.testing.assert_array_equal(PairStreams(3, 1)[4].random(2), [first, second])
 
 
+@needs_compiled
 def test_a_draw_costs_the_same_from_a_hundred_times_the_documents():
     """Generous, since machines are shared: a scan of the pairs would take thousands of times."""
     seconds = []

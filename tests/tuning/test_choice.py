@@ -5,16 +5,17 @@ import math
 import pytest
 
 from dranking.errors import UsageError
-from dranking.tuning.choice import GridPoint, choose
+from dranking.tuning.choice import GridPoint, choose, default_rule
 
 
-def point(regularization, n_features, score, standard_error=0.0, n_queries=50):
+def point(regularization, n_features, score, standard_error=0.0, n_queries=50, n_effective=50.0):
     return GridPoint(
         regularization=float(regularization),
         n_features=n_features,
         score=score,
         standard_error=standard_error,
         n_queries=n_queries,
+        n_effective=n_effective,
     )
 
 
@@ -108,6 +109,12 @@ def test_the_penalty_comes_before_the_rule():
 
 def test_the_score_chosen_is_the_one_measured():
     assert choose([point(1, 2, 0.5)], feature_penalty=0.1)["score"] == 0.5
+
+
+def test_the_rule_counts_queries_by_their_weights():
+    grid = [point(1, k, 0.5, 0.1) for k in (1, 2)]
+    assert default_rule(grid, 0.0) == "one-standard-error"
+    assert default_rule([*grid, point(2, 1, 0.5, 0.1, n_effective=19.5)], 0.0) == "best"
 
 
 def test_no_such_rule():

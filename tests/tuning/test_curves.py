@@ -15,7 +15,12 @@ def result_of(scores, best=(1.0, 2), measure="map"):
     """A result from {lambda: [score of 1, 2, ... features]}."""
     grid = tuple(
         GridPoint(
-            regularization=value, n_features=k, score=score, standard_error=0.01, n_queries=50
+            regularization=value,
+            n_features=k,
+            score=score,
+            standard_error=0.01,
+            n_queries=50,
+            n_effective=50.0,
         )
         for value, path in scores.items()
         for k, score in enumerate(path, start=1)

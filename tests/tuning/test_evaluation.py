@@ -107,7 +107,7 @@ def test_no_queries():
 
 def test_unknown_names():
     data = random_problem().dataset()
-    with pytest.raises(UsageError, match="no measure 'mapp'"):
+    with pytest.raises(UsageError, match="no metric 'mapp'"):
         dr.evaluate(model_of([0], [1.0]), data, ["mapp"])
     with pytest.raises(UsageError, match="no evaluation convention 'letor5'"):
         dr.evaluate(model_of([0], [1.0]), data, convention="letor5")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dranking.engine.executor import get_executor
+from dranking.engine.choose_executor import get_executor
 from dranking.errors import UsageError
 from dranking.tuning.folds import QueryKFold, split_queries
 from tests.rankers.problems import random_problem
@@ -60,12 +60,12 @@ def test_every_labelled_query_is_held_out_once_and_the_others_never():
     wanted = sorted(set(range(30)) - {2, 11})
     fold = QueryKFold(4).assign(wanted)
     for index, parts in enumerate(split_queries(data, QueryKFold(4), threads)):
-        trained, held_out = (
+        trained, validation = (
             [i for block in part.read_blocks() for i in block.query_ids.to_pylist()]
             for part in parts
         )
-        assert held_out == [wanted[i] for i in np.flatnonzero(fold == index)]
-        assert trained == [i for i in range(30) if i not in held_out]
+        assert validation == [wanted[i] for i in np.flatnonzero(fold == index)]
+        assert trained == [i for i in range(30) if i not in validation]
     assert index == 3
 
 

@@ -1,7 +1,6 @@
 """`tune` against a plain loop of refits over lambdas, sizes, folds and queries."""
 
 import json
-import shutil
 import warnings
 
 import numpy as np
@@ -12,63 +11,24 @@ import dranking as dr
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import scaled
 from dranking.engine.progress import reporting
-from dranking.errors import DataError, SelectionWarning, TuningWarning, UsageError
-from dranking.rankers.gram.statistics_store import build_statistics
+from dranking.errors import DataError, TuningWarning, UsageError
 from dranking.tuning.folds import QueryKFold
-from tests.rankers.problems import random_problem
 from tests.reference import tuning as reference
 from tests.reference.greedy import (
     centred_queries,
-    held_out_error,
-    naive_scores,
     ridge_weights,
 )
-from tests.reference.metrics import evaluate
+from tests.tuning.searches import (
+    LAMBDAS,
+    SIZE,
+    assert_best,
+    assert_grid,
+    everything,
+    part,
+    problem_of,
+)
 
-LAMBDAS = [0.5, 4.0, 32.0]
-SIZE = 4
-
-
-@pytest.fixture(autouse=True)
-def _picks_without_gain_are_fine():
-    """Small random problems raise these warnings, which have tests of their own."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SelectionWarning)
-        yield
-
-
-def problem_of(seed=0, n_queries=14):
-    return random_problem(seed, n_queries=n_queries, n_features=6, max_documents=7)
-
-
-def part(problem, queries):
-    """(X, y, query_ptr, weights) of some queries, for the references."""
-    rows = queries[problem.qid]
-    query_ptr = np.concatenate(([0], np.cumsum(problem.sizes[queries])))
-    return problem.X[rows], problem.y[rows], query_ptr, problem.weights[queries]
-
-
-def everything(problem):
-    return part(problem, np.ones(len(problem.sizes), dtype=bool))
-
-
-def assert_grid(result, values, weights):
-    """The grid has the mean and standard error of `values[lambda][k - 1]`, lambda by lambda."""
-    keys = [(p["regularization"], p["n_features"]) for p in result.grid]
-    assert keys == [(value, k) for value in values for k in range(1, SIZE + 1)]
-    for point in result.grid:
-        of_queries = values[point["regularization"]][point["n_features"] - 1]
-        mean, error = reference.mean_and_error(of_queries, weights)
-        assert point["score"] == pytest.approx(mean, rel=1e-10)
-        assert point["standard_error"] == pytest.approx(error, rel=1e-8)
-
-
-def assert_best(result):
-    """The best score; ties to the smallest lambda, then to the fewest features."""
-    best = max(
-        result.grid, key=lambda p: (round(p["score"], 11), -p["regularization"], -p["n_features"])
-    )
-    assert result.chosen == {k: best[k] for k in ("regularization", "n_features", "score")}
+pytestmark = pytest.mark.usefixtures("picks_without_gain_are_fine")
 
 
 @pytest.mark.parametrize("measure", ["map", "ndcg@3"])
@@ -81,7 +41,7 @@ def test_validation_is_a_refit_for_every_lambda_and_size(measure, convention, la
         validation=validation.dataset(layout, max_documents=9),
         grid=LAMBDAS[::-1],
         max_features=SIZE,
-        measure=measure,
+        metric=measure,
         convention=convention,
     )
     values = {
@@ -108,9 +68,9 @@ def test_cross_validation_holds_every_query_out_once(max_documents):
     fold = QueryKFold(3, seed=5).assign(range(n_queries))
     values = {value: [[None] * n_queries for _ in range(SIZE)] for value in LAMBDAS}
     for index in range(3):
-        train, held_out = part(problem, fold != index), part(problem, fold == index)
+        train, validation = part(problem, fold != index), part(problem, fold == index)
         for value in LAMBDAS:
-            found = reference.greedy_values(train, held_out, value, SIZE, "map", "letor4")
+            found = reference.greedy_values(train, validation, value, SIZE, "map", "letor4")
             for k, of_queries in enumerate(found):
                 for query, v in zip(np.flatnonzero(fold == index), of_queries, strict=True):
                     values[value][k][query] = v
@@ -179,7 +139,7 @@ def test_a_measure_of_error_is_best_where_smallest():
         problem_of(1).dataset(),
         validation=problem_of(2).dataset(),
         grid=LAMBDAS,
-        measure="pairwise_error",
+        metric="pairwise_error",
     )
     assert result.chosen["score"] == pytest.approx(min(p["score"] for p in result.grid))
 
@@ -231,6 +191,17 @@ def test_a_lambda_at_the_edge_of_the_grid_is_warned_of(lambdas, said):
         warnings.simplefilter("always", TuningWarning)
         dr.tune(problem_of(1).dataset(), **options)
     assert [said in str(w.message) for w in caught] == ([] if said is None else [True])
+
+
+def test_a_lambda_that_is_as_good_as_others_is_not_warned_of():
+    """A model of one feature ranks alike whatever lambda is."""
+    problem = problem_of(1)
+    data = dr.from_arrays(problem.X[:, :1], problem.y, problem.qid)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TuningWarning)
+        found = dr.tune(data, LAMBDAS, validation=3)
+    assert len({point["score"] for point in found.grid}) == 1
+    assert found.best["regularization"] == min(LAMBDAS)
 
 
 @pytest.mark.parametrize("way", ["validation", "folds", "leave-query-out"])
@@ -343,6 +314,7 @@ def test_table():
         "score",
         "standard_error",
         "n_queries",
+        "n_effective",
     ]
     assert table.to_pylist() == list(result.grid)
 
@@ -383,11 +355,11 @@ def test_progress_is_reported():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"grid": []}, "no regularization to try"),
+        ({"grid": []}, "regularization is empty"),
         ({"grid": [1.0, 0.0]}, "regularization is 0.0; it must be"),
         ({"grid": [float("nan")]}, "regularization is nan"),
         ({"grid": {"regularization": [1.0], "normalize": "log"}}, "normalize is 'log'; give the"),
-        ({"grid": {"regularization": [1.0], "normalize": []}}, "there is no normalize to try"),
+        ({"grid": {"regularization": [1.0], "normalize": []}}, "normalize is empty"),
         ({"max_features": 0}, "max_features is 0; the data has 6 features, so choose 1 to 6"),
         ({"max_features": 7}, "max_features is 7"),
         ({"model": "lasso"}, "no model 'lasso' to tune; choose from greedy-rankrls, rankrls"),
@@ -396,7 +368,7 @@ def test_progress_is_reported():
         ({"model": "rankrls", "feature_penalty": 0.1}, "rankrls has all features"),
         ({"rule": "first"}, "no rule 'first'"),
         ({"feature_penalty": -1.0}, "feature_penalty is -1.0"),
-        ({"measure": "mapp"}, "no measure 'mapp'"),
+        ({"metric": "mapp"}, "no metric 'mapp'"),
         ({"convention": "letor5"}, "no evaluation convention 'letor5'"),
         ({"validation": None}, "validation is None; give judged queries"),
         ({"validation": True}, "validation is True; give judged queries"),
@@ -439,46 +411,16 @@ def test_worker_processes_give_the_same_bits(tmp_path, client):
     assert found.model == expected.model
 
 
-def test_leave_query_out_scores_are_those_of_refits():
-    problem = problem_of(4)
-    result = dr.tune(
-        problem.dataset(),
-        grid=LAMBDAS,
-        max_features=SIZE,
-        validation="leave-query-out",
-        measure="map",
-        convention="letor4",
-    )
-    X, y, query_ptr, weights = problem.labelled()
-    queries = centred_queries(X, y, query_ptr, weights)
-    for point in result.grid:
-        value, size = point["regularization"], point["n_features"]
-        selected = dr.GreedyRankRLS(size, value).fit(problem.dataset()).selected_
-        total = 0.0
-        for q in range(len(queries)):
-            rows = slice(query_ptr[q], query_ptr[q + 1])
-            refit = ridge_weights(queries[:q] + queries[q + 1 :], selected, value)
-            scores = X[rows][:, selected].astype(float) @ refit
-            total += weights[q] * evaluate("map", y[rows], scores, "letor4")
-        assert point["score"] == pytest.approx(total / weights.sum(), rel=1e-12)
-    assert result.model.provenance["metrics"]["data"] == "leave-query-out predictions"
-
-
-def test_leave_query_out_is_for_greedy_rankrls():
-    with pytest.raises(UsageError, match="not for rankrls"):
-        dr.tune(problem_of().dataset(), grid=[1.0], validation="leave-query-out", model="rankrls")
-
-
 @pytest.mark.parametrize("model", ["ranksvm", "ranksvm-hinge", "ranklogistic"])
 def test_rankers_over_pairs_are_tuned(model):
-    problem, held_out = problem_of(5, 30), problem_of(6, 30)
+    problem, validation = problem_of(5, 30), problem_of(6, 30)
     lambdas = [1e-3, 0.1, 10.0]
     result = dr.tune(
         problem.dataset(),
-        validation=held_out.dataset(),
+        validation=validation.dataset(),
         grid=lambdas,
         model=model,
-        measure="ndcg@5",
+        metric="ndcg@5",
     )
     make = {
         "ranksvm": dr.RankSVM,
@@ -487,87 +429,9 @@ def test_rankers_over_pairs_are_tuned(model):
     }[model]
     for value, point in zip(lambdas, result.grid, strict=True):
         fitted = make(value).fit(problem.dataset()).to_model()
-        score = dr.evaluate(fitted, held_out.dataset(), ["ndcg@5"]).metrics["ndcg@5"]
+        score = dr.evaluate(fitted, validation.dataset(), ["ndcg@5"]).metrics["ndcg@5"]
         assert point["score"] == pytest.approx(score, rel=1e-12)
     assert result.chosen["score"] == max(point["score"] for point in result.grid)
     assert result.selected == tuple(range(6))
     with pytest.raises(UsageError, match=f"{model} has all features"):
         dr.tune(problem.dataset(), validation=3, grid=[1.0], model=model, max_features=2)
-
-
-@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
-def test_squared_error_is_that_of_refits_and_needs_no_documents(tmp_path, layout):
-    problem = problem_of(4)
-    dataset = problem.dataset(layout, max_documents=20)
-    store = build_statistics(dataset, tmp_path / "store")
-    options = {"grid": LAMBDAS, "validation": "leave-query-out", "measure": "squared_error"}
-    result = dr.tune(store, max_features=SIZE, **options)
-    queries = centred_queries(*problem.labelled())
-    errors = {}
-    for value in LAMBDAS:
-        chosen: list[int] = []
-        for size in range(1, SIZE + 1):
-            scores = naive_scores(queries, chosen, value)
-            chosen.append(min(scores, key=lambda i: (scores[i], i)))
-            errors[value, size] = scores[chosen[-1]]
-    found = {(p["regularization"], p["n_features"]): p["score"] for p in result.grid}
-    assert found == pytest.approx(errors, rel=1e-9)
-    best = min(errors, key=errors.__getitem__)
-    assert (result.chosen["regularization"], result.chosen["n_features"]) == best
-    of_data = dr.tune(dataset, max_features=SIZE, **options)
-    assert of_data.selected == result.selected
-    if layout is np.asarray:
-        assert of_data.as_json() == result.as_json()
-    else:  # without a state kept for each query and feature, sums run in another order
-        scores = [point["score"] for point in result.grid]
-        assert [point["score"] for point in of_data.grid] == pytest.approx(scores, rel=1e-12)
-    metrics = result.model.provenance["metrics"]
-    assert metrics["sums"] == {"squared_error": result.chosen["score"]}
-    assert metrics["data"] == "leave-query-out predictions"
-
-    rankrls = dr.tune(store, model="rankrls", **options)
-    for point in rankrls.grid:
-        expected = held_out_error(queries, range(6), point["regularization"])
-        assert point["score"] == pytest.approx(expected, rel=1e-8)
-    assert rankrls.chosen["score"] == min(point["score"] for point in rankrls.grid)
-
-
-def test_a_feature_must_be_worth_its_penalty_in_squared_error():
-    options = {"grid": [1.0], "validation": "leave-query-out", "measure": "squared_error"}
-    free = dr.tune(problem_of(4, 30).dataset(), **options)
-    dear = dr.tune(problem_of(4, 30).dataset(), feature_penalty=1e9, **options)
-    assert (free.chosen["n_features"] > 1, dear.chosen["n_features"]) == (True, 1)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"validation": 2},
-            "measures leave-query-out predictions",
-        ),
-        ({"rule": "one-standard-error"}, "needs the standard error of a score"),
-        ({"model": "ranksvm"}, "exists for greedy-rankrls and rankrls, not for ranksvm"),
-    ],
-)
-def test_what_squared_error_cannot_choose(options, message):
-    call = {"grid": [1.0], "validation": "leave-query-out", "measure": "squared_error"}
-    with pytest.raises(UsageError, match=message):
-        dr.tune(problem_of().dataset(), **(call | options))
-
-
-@pytest.mark.parametrize("validation", [2, "leave-query-out"])
-def test_rankings_of_a_statistics_store_are_refused_before_it_is_read(tmp_path, validation):
-    store = build_statistics(problem_of().dataset(), tmp_path / "store")
-    shutil.rmtree(tmp_path / "store" / "blocks")
-    with pytest.raises(DataError, match=r"hold no documents.*lqo-squared_error"):
-        dr.tune(store, [1.0], validation=validation)
-
-
-def test_a_statistics_store_is_validated_on_documents(tmp_path):
-    dataset, validation = problem_of(1).dataset(), problem_of(2).dataset()
-    store = build_statistics(dataset, tmp_path / "store")
-    options = {"validation": validation, "grid": LAMBDAS, "max_features": SIZE}
-    assert dr.tune(store, **options).as_json() == dr.tune(dataset, **options).as_json()
-    with pytest.raises(DataError, match="hold no documents"):
-        dr.tune(dataset, **(options | {"validation": store}))

@@ -63,9 +63,9 @@ def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
     for point in result.grid:
         values, weights = [], []
         for index in range(3):
-            held_out = np.isin(np.arange(len(problem.sizes)), labelled[fold == index])
-            test = part(problem, held_out)
-            coef = lcra_of(point).fit(data.select_queries(~held_out)).coef_
+            validation = np.isin(np.arange(len(problem.sizes)), labelled[fold == index])
+            test = part(problem, validation)
+            coef = lcra_of(point).fit(data.select_queries(~validation)).coef_
             values += reference.query_values(test, range(6), coef, "map", "standard")
             weights += test[-1].tolist()
         mean, error = reference.mean_and_error(values, weights)
@@ -88,7 +88,7 @@ def test_spd_is_chosen_on_validation_data():
         model="spd",
         grid={"regularization": LAMBDAS, "eta0": [0.01, math.inf]},
         parameters={"sgd": STEPS, "loss": "logistic"},
-        measure="ndcg@5",
+        metric="ndcg@5",
     )
     assert keys_of(result, "regularization", "eta0") == [
         (a, b) for a in LAMBDAS for b in (0.01, math.inf)
@@ -117,7 +117,7 @@ def test_max_margin_is_cross_validated_by_queries(parameters):
     problem = random_problem(1, 20, n_features=6)
     data = problem.dataset(max_documents=50)
     options = {"model": "max-margin", "parameters": parameters, "validation": QueryKFold(2, 7)}
-    result = dr.tune(data, grid=LAMBDAS, measure="map", **options)
+    result = dr.tune(data, grid=LAMBDAS, metric="map", **options)
     fold = QueryKFold(2, seed=7).assign(range(20))
     for value, point in zip(LAMBDAS, result.grid, strict=True):
         values, weights = [], []
@@ -193,7 +193,7 @@ def test_one_fold_that_diverges_is_enough(measure):
             model="spd",
             grid={"regularization": [0.01], "eta0": [1e-10, 0.01]},
             parameters={"sgd": STEPS, "loss": "squared"},
-            measure=measure,
+            metric=measure,
         )
     assert result.chosen["eta0"] == 1e-10
 
@@ -246,7 +246,7 @@ def test_queries_without_relevant_documents_are_no_divergence():
     [
         ({"mu": [0.1]}, "spd has no mu to choose; it has regularization, eta0"),
         ({"model": "ranksvm", "eta0": [0.1]}, "ranksvm has no eta0 to choose"),
-        ({"eta0": []}, "there is no eta0 to try"),
+        ({"eta0": []}, "eta0 is empty"),
         ({"eta0": [0.0]}, "eta0 is 0.0; it must be"),
         ({"model": "lcra", "mu": [-1.0]}, "mu is -1.0; it must be"),
         ({"model": "lcra", "mu": [math.inf]}, "mu is inf; it must be"),

@@ -40,7 +40,7 @@ def evaluate_collection(
             documents,
             preferences,
             queries=asked,
-            measures=names_in(metrics),
+            metrics=names_in(metrics),
             convention=convention,
         )
 
@@ -63,20 +63,16 @@ def predict_collection(
     top: int,
     tag: str,
     overwrite: bool,
-    form: Literal["parquet", "trec"] | None = None,
+    form: Literal["parquet", "csv", "trec"],
 ) -> dict[str, Any]:
     """Write the best documents of each query; return facts about the file."""
-    from dranking.data.prediction_files import write_predictions_parquet, write_trec_run
+    from dranking.data.prediction_files import write_predictions
     from dranking.rankers.bilinear.evaluation import best_blocks
 
-    form = form or ("parquet" if output.suffix == ".parquet" else "trec")
     with progress_shown():
         model, documents, asked = _opened(path, docs, queries)
         scored = best_blocks(model, documents, top, queries=asked)
-        if form == "parquet":
-            write_predictions_parquet(output, scored, overwrite)
-        else:
-            write_trec_run(output, scored, tag, overwrite)
+        write_predictions(output, form, scored, tag, overwrite)
     n_queries = (asked or documents).n_documents
     note(f"the best {top:,} documents of {n_queries:,} queries written to {output} ({form})")
     facts = {"n_documents": documents.n_documents, "n_queries": n_queries}

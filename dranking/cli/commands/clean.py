@@ -17,7 +17,8 @@ def clean(
     directory: Annotated[
         Place,
         typer.Argument(
-            help="A data set, statistics store, bilinear model or folder of scores.",
+            help="A data set, statistics store, bilinear model or folder of scores, or the folder "
+            "that was given as --scratch, whose other files stay.",
             metavar="DIRECTORY",
         ),
     ],

@@ -8,7 +8,12 @@ import typer
 
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
-from dranking.cli.options.scorers import ScoreColumn, data_or_first, open_judged, open_scorer
+from dranking.cli.options.scorers import (
+    ScoreColumn,
+    open_judged,
+    open_scorer,
+    ranks_by_column,
+)
 from dranking.cli.options.shared import DEFAULT_METRICS, Convention, Json, Metrics, names_in
 from dranking.cli.output import format_value, print_json, print_table
 from dranking.cli.parsing.option_groups import grouped
@@ -52,15 +57,19 @@ def compare(
     """Compare two models, or scores from elsewhere, query by query.
 
     Differences are A - B, with bootstrap-t intervals, the p-values that belong to them, and the
-    permutation test of the signs. Fewer than 20 queries cause a warning.
+    permutation test of the signs. Fewer than 20 queries, or queries of unequal
+    weights that count for fewer than 20 equal ones, cause a warning.
     """
-    from dranking.metrics.comparison.compare import compare as compare_values
-    from dranking.metrics.comparison.compare import interval_text
+    from dranking.metrics.comparison.compare import compare_values, interval_text
 
-    judged = data if score_column is None else data_or_first(b, data, score_column)
-    scored: list[Place | str] = [a, score_column or b]
+    by_column = ranks_by_column(data, score_column, [a, b], "give A and DATA alone")
+    judged = b if by_column else data
+    scored: list[Place | str] = [a, score_column if by_column and score_column else b]
+    name = None if by_column else score_column
     with execution.running() as executor:
-        tables = [_per_query(s, judged, metrics, convention, columns, executor) for s in scored]
+        tables = [
+            _per_query(s, name, judged, metrics, convention, columns, executor) for s in scored
+        ]
         result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
     if as_json:
         print_json(result.as_json())
@@ -84,6 +93,7 @@ def compare(
 
 def _per_query(
     scored: Place | str,
+    score_column: str | None,
     data: Place | None,
     metrics: str,
     convention: str,
@@ -98,6 +108,8 @@ def _per_query(
         return read_per_query(scored)
     if data is None:
         raise UsageError(f"{scored}: judged data is needed to measure it: give A B DATA.")
-    scorer = scored if isinstance(scored, str) else open_scorer(scored, columns)
+    scorer: Any = scored
+    if not isinstance(scored, str):
+        scorer = open_scorer(scored, columns, data, score_column)
     dataset = open_judged(data, [scorer], columns)
     return measure(scorer, dataset, names_in(metrics), convention, executor=executor).per_query

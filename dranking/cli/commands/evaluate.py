@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,7 @@ from dranking.cli.options.scorers import (
     data_or_first,
     open_judged,
     open_scorer,
+    ranks_by_column,
 )
 from dranking.cli.options.shared import (
     DEFAULT_METRICS,
@@ -32,6 +33,9 @@ from dranking.cli.parsing.option_groups import grouped
 from dranking.errors import UsageError
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import check_output_file
+
+if TYPE_CHECKING:
+    from dranking.tuning.evaluation import Evaluation
 
 
 @grouped
@@ -66,8 +70,10 @@ def evaluate(
     on_clicks.check()
     if per_query is not None:
         check_output_file(per_query, overwrite)
-    judged = data_or_first(model, data, score_column)
-    if score_column is None and is_bilinear(model):
+    by_column = ranks_by_column(data, score_column, [model], "give DATA alone")
+    column = score_column if by_column else None
+    judged = data_or_first(model, data, column is not None)
+    if column is None and is_bilinear(model):
         found = evaluate_collection(model, judged, queries, qrels, metrics, convention)
         if per_query is not None:
             write_per_query(per_query, found.per_query, overwrite)
@@ -77,12 +83,12 @@ def evaluate(
         if per_query is not None:
             raise UsageError("--per-query goes with judged data, not with --clicks.")
         with execution.running(overwrite) as executor:
-            scorer = score_column or open_scorer(model, columns)
+            scorer = column or open_scorer(model, columns, judged, score_column)
             values = on_clicks.values(scorer, judged, metrics, columns, executor)
         print_values(values, as_json)
         return
     with execution.running(overwrite) as executor:
-        scorer = score_column or open_scorer(model, columns)
+        scorer = column or open_scorer(model, columns, judged, score_column)
         result = measure(
             scorer,
             open_judged(judged, [scorer], columns),
@@ -93,8 +99,14 @@ def evaluate(
     if per_query is not None:
         write_per_query(per_query, result.per_query, overwrite)
         note(f"values of every query written to {per_query}")
+    _print_means(result, convention, as_json)
+
+
+def _print_means(result: Evaluation, convention: str, as_json: bool) -> None:
+    """Print the mean of each metric, and how many queries count."""
     if as_json:
         print_json(result.as_json())
         return
-    title = f"{result.n_queries:,} queries, {result.n_excluded:,} excluded, {convention} convention"
+    left_out = f", {result.n_excluded:,} of them left out" if result.n_excluded else ""
+    title = f"{result.n_queries:,} queries{left_out}, {convention} convention"
     print_table(title, ["metric", "mean"], list(result.metrics.items()))

@@ -17,6 +17,13 @@ from dranking.files.redaction import redacted
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
 
+EXPORTS = ("solr", "elasticsearch", "opensearch", "vespa", "onnx", "sql", "python")
+
+
+def complete_format(begun: str) -> list[str]:
+    """Names of formats that begin so, for the shell."""
+    return [name for name in EXPORTS if name.startswith(begun)]
+
 
 @grouped
 def export(
@@ -27,7 +34,8 @@ def export(
         str,
         typer.Option(
             "--format",
-            help="Format: solr, elasticsearch, opensearch, vespa, onnx, sql or python.",
+            help=f"Format: {', '.join(EXPORTS[:-1])} or {EXPORTS[-1]}.",
+            autocompletion=complete_format,
         ),
     ],
     name: Annotated[str, typer.Option(help="Name of the model in the engine.")] = "dranking",
@@ -65,7 +73,9 @@ def export(
     if as_json:
         print_json({**facts, "n_features": len(stored.weights), "card": str(cards["card.json"])})
     else:
-        note(f"{len(stored.weights)} weights written to {output} ({form}), and a model card")
+        n_weights = len(stored.weights)
+        weights = "1 weight" if n_weights == 1 else f"{n_weights} weights"
+        note(f"{weights} written to {output} ({form}), and a model card")
 
 
 def _read_names(file: Place) -> dict[str, str]:

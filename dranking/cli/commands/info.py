@@ -74,7 +74,7 @@ def _show_data(path: Place, columns: ColumnOptions, all_blocks: bool, as_json: b
         "columns": asdict(dataset.roles),
         "feature_names": list(dataset.feature_names),
     }
-    features = feature_facts(dataset, all_blocks=all_blocks)
+    features = feature_facts(dataset, path, columns.words, all_blocks=all_blocks)
     if as_json:
         print_json({**facts, **features})
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,10 @@ from dranking.cli.options.shared import Json, Output, Overwrite, Scratch
 from dranking.cli.output import print_facts, print_json
 from dranking.cli.parsing.option_groups import grouped
 from dranking.files.places import Place
+
+if TYPE_CHECKING:
+    from dranking.data.dataset import Dataset
+    from dranking.engine.ingest.ingest_plan import IngestFacts
 
 
 @grouped
@@ -36,7 +40,11 @@ def ingest(
     scratch: Scratch = None,
     memory_limit: Annotated[
         str | None,
-        typer.Option(help="Memory to use, such as 8GB. Default: most of the available memory."),
+        typer.Option(
+            help="Memory of segments that are read and written, and of rows that are brought "
+            "together, such as 8GB; the program itself takes some 300 MB more. Default: most of "
+            "the available memory."
+        ),
     ] = None,
     execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
@@ -65,23 +73,37 @@ def ingest(
             scratch=scratch,
             executor=executor,
         )
+    _say_extra_work(found)
+    facts = _sizes(dataset) | found._asdict()
+    features = feature_facts(dataset, output)
+    if as_json:
+        print_json({**facts, **features})
+    else:
+        print_facts(str(output), facts, "count")
+        print_features(features, dataset.n_blocks)
+
+
+def _say_extra_work(found: IngestFacts) -> None:
+    from dranking.files.sizes import format_bytes
+
     if found.n_regrouped_documents:
         typer.echo(
             f"note: the rows of {found.n_regrouped_queries} queries "
             f"({found.n_regrouped_documents} documents) lay apart and were brought together.",
             err=True,
         )
-    facts = {
+    if found.n_scratch_bytes:
+        typer.echo(
+            f"note: this took about {format_bytes(found.n_scratch_bytes)} of scratch space.",
+            err=True,
+        )
+
+
+def _sizes(dataset: Dataset) -> dict[str, int]:
+    return {
         "n_documents": dataset.n_documents,
         "n_queries": dataset.n_queries,
         "n_features": dataset.n_features,
         "n_blocks": dataset.n_blocks,
         "n_unlabelled": dataset.n_unlabelled,
-        **found._asdict(),
     }
-    features = feature_facts(dataset)
-    if as_json:
-        print_json({**facts, **features})
-    else:
-        print_facts(str(output), facts, "count")
-        print_features(features, dataset.n_blocks)

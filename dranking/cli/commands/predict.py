@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,12 +13,12 @@ from dranking.cli.options.registry_models import RegistryOptions
 from dranking.cli.options.shared import Json, Output, Overwrite, Queries
 from dranking.cli.output import note, print_json
 from dranking.cli.parsing.option_groups import grouped
-from dranking.errors import UsageError
+from dranking.cli.parsing.score_files import FILE_FORMS, FORMS, ScoreForm, score_form
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import check_output_directory, check_output_file
 
 if TYPE_CHECKING:
-    from dranking.data.prediction_files import ScoredBlocks
+    from dranking.engine.executor import Executor
 
 
 @grouped
@@ -35,13 +35,15 @@ def predict(
         ),
     ] = None,
     form: Annotated[
-        Literal["directory", "parquet", "trec"] | None,
+        ScoreForm | None,
         typer.Option(
             "--format",
             help="directory: a folder of parquet files, written by the workers; parquet: one file; "
-            "trec: a TREC run file. Default: by the name of the output: parquet for .parquet, "
-            "directory for a name without an ending, otherwise trec. Bilinear models: "
-            "parquet or trec, and trec for a name without an ending.",
+            "csv: one file with qid, docid, score and rank; trec: a TREC run file. Default: by the "
+            "name of the output: parquet for .parquet, csv for .csv and .tsv, trec for .trec, "
+            ".run, .txt and .res, directory for a name without an ending. Bilinear models: "
+            "parquet, csv or trec, and trec for a name without an ending. CSV and TREC runs are "
+            "compressed in files whose names end in .gz also, such as .csv.gz.",
         ),
     ] = None,
     tag: Annotated[str, typer.Option(help="Name of the run in a TREC run file.")] = "dranking",
@@ -61,59 +63,61 @@ def predict(
     """Score documents and write the scores.
 
     The documents need no labels. Scores go into a folder of parquet files with the columns qid,
-    docid, score and rank, one parquet file, or a TREC run file. The model is a file, or the model
-    of a registry: dranking predict DATA --registry DIR --alias champion --output OUT.
+    docid, score and rank, one file of parquet or CSV, or a TREC run file. The model is a file, or
+    the model of a registry: dranking predict DATA --registry DIR --alias champion --output OUT.
+
+    In parquet files, rows of a query may lie apart if the model scales no features by all documents
+    of a query. Their scores go into one file of parquet, or into a folder, which has no ranks then.
     """
-    from dranking.rankers.linear.model import load_model
     from dranking.rankers.models import is_bilinear
-    from dranking.rankers.scorers import needed_features
-    from dranking.rankers.write_scores import write_scores
 
     given, scored = registry.arguments(model, data)
     with registry.model(given) as (path, origin):
         if is_bilinear(path):
-            if form == "directory":
-                raise UsageError(
-                    "--format directory: not for bilinear models; say parquet or trec."
-                )
+            file_form = score_form(output, form, FILE_FORMS)
             check_output_file(output, overwrite)
-            facts = predict_collection(path, scored, queries, output, top, tag, overwrite, form)
+            facts = predict_collection(
+                path, scored, queries, output, top, tag, overwrite, file_form
+            )
         else:
-            form = form or _form_of(output)
+            form = score_form(output, form, FORMS)
             check = check_output_directory if form == "directory" else check_output_file
             check(output, overwrite)
             with execution.running(overwrite) as executor:
-                fitted = load_model(path)
-                dataset = columns.open_unlabelled(scored, needed_features(fitted) or ())
-                if form == "directory":
-                    write_scores(fitted, dataset, output, overwrite=overwrite, executor=executor)
-                else:
-                    blocks = fitted.predict_blocks(dataset, executor=executor)
-                    _write_file(output, form, blocks, tag, overwrite)
-            facts = {
-                "n_documents": dataset.n_documents,
-                "n_queries": dataset.n_queries,
-                "output": str(output),
-                "format": form,
-            }
-            note(f"{dataset.n_documents:,} scores written to {output} ({form})")
+                facts = _predict_rows(path, scored, columns, output, form, tag, overwrite, executor)
     if as_json:
         print_json({**facts, **origin})
     elif "version" in origin:
         note(f"scored with version {origin['version']} of {origin['registry']}")
 
 
-def _write_file(output: Place, form: str, blocks: ScoredBlocks, tag: str, overwrite: bool) -> None:
-    from dranking.data.prediction_files import write_predictions_parquet, write_trec_run
+def _predict_rows(
+    model: Place,
+    data: Place,
+    columns: ColumnOptions,
+    output: Place,
+    form: ScoreForm,
+    tag: str,
+    overwrite: bool,
+    executor: Executor,
+) -> dict[str, Any]:
+    """Write the scores of a linear model; return facts about them."""
+    from dranking.data.prediction_files import write_predictions
+    from dranking.rankers.linear.model import load_model
+    from dranking.rankers.scorers import needed_features
+    from dranking.rankers.write_scores import write_scores
 
-    if form == "parquet":
-        write_predictions_parquet(output, blocks, overwrite)
+    fitted = load_model(model)
+    dataset = columns.open_rows(data, needed_features(fitted) or ())
+    if form in ("csv", "trec"):
+        dataset.check_whole_queries(f"--format {form} ranks the documents of a query")
+    if form == "directory":
+        write_scores(fitted, dataset, output, overwrite=overwrite, executor=executor)
     else:
-        write_trec_run(output, blocks, tag, overwrite)
-
-
-def _form_of(output: Place) -> Literal["directory", "parquet", "trec"]:
-    """Form of the output by its name."""
-    if not output.suffix:
-        return "directory"
-    return "parquet" if output.suffix == ".parquet" else "trec"
+        blocks = fitted.predict_blocks(dataset, executor=executor)
+        write_predictions(output, form, blocks, tag, overwrite)
+    note(f"{dataset.n_documents:,} scores written to {output} ({form})")
+    if dataset.rows_apart is not None and form == "directory":
+        note("rows of a query lie apart: scores keep the order of the rows, without ranks")
+    facts = {"n_documents": dataset.n_documents, "n_queries": dataset.n_queries}
+    return {**facts, "output": str(output), "format": form}

@@ -50,7 +50,14 @@ def quickstart(
 
     if not is_local(output):
         raise UsageError(f"{output}: quickstart writes to a local folder; give a path.")
-    output.mkdir(parents=True, exist_ok=True)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UsageError(f"{output}: is a file, or below a file; name a folder.") from error
+    except OSError as error:
+        raise UsageError(
+            f"{output}: cannot be made, {error.strerror}. Name another folder with --output."
+        ) from error
     with progress_shown():
         train, test = (
             _ingest(judged, output, name)
@@ -62,7 +69,7 @@ def quickstart(
             LAMBDAS,
             validation=QueryKFold(N_FOLDS, seed),
             max_features=MOST_TUNED,
-            measure="ndcg@10",
+            metric="ndcg@10",
             convention="standard",
             rule="one-standard-error",
         )
@@ -144,7 +151,7 @@ def _score(model: Any, test: Any) -> dict[str, float]:
 
 def _curve(path: Any, train: Any, test: Any) -> list[float]:
     """Test NDCG@10 of the first 1, 2, ... selected pixels, from one pass over the test data."""
-    from dranking.engine.executor import get_executor
+    from dranking.engine.choose_executor import get_executor
     from dranking.metrics.conventions import get_convention
     from dranking.tuning.grid import Criterion, ModelPath, grid_points, validation_sums
     from dranking.tuning.settings import Setting

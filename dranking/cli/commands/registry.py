@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from dranking.cli.options.registry_models import open_registry
+from dranking.cli.options.registry_models import complete_version, open_registry
 from dranking.cli.options.shared import Json
 from dranking.cli.output import format_value, note, print_json, print_table
 from dranking.cli.parsing.option_groups import grouped
@@ -22,7 +22,9 @@ Location: TypeAlias = Annotated[
 VersionName: TypeAlias = Annotated[
     str,
     typer.Argument(
-        help="A version number, or the alias champion, challenger or previous.", metavar="VERSION"
+        help="A version number, or the alias champion, challenger or previous.",
+        metavar="VERSION",
+        autocompletion=complete_version,
     ),
 ]
 

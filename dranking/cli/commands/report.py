@@ -5,22 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
-from dranking.cli.options.scorers import open_judged, open_scorer
-from dranking.cli.options.shared import Convention, Data, Json, Output, Overwrite
+from dranking.cli.options.scorers import open_judged, open_scorer, ranks_by_column
+from dranking.cli.options.shared import Convention, Data, Json, Output, Overwrite, metric_option
 from dranking.cli.output import note, print_json
 from dranking.cli.parsing.option_groups import grouped
 from dranking.cli.parsing.typed_command import typed_command
-from dranking.errors import UsageError
 from dranking.files.places import Place, is_local
 from dranking.files.redaction import redacted
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
+
+Champion: TypeAlias = Annotated[
+    Place | None,
+    typer.Option(
+        help="What to compare MODEL with: another model, a folder of scores, a TREC run, or "
+        "CSV or parquet with qid, docid and score."
+    ),
+]
+ChampionColumn: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Compare MODEL with the ranking by this column of the data. With --champion: the "
+        "column of scores in its CSV or parquet.",
+    ),
+]
+Train: TypeAlias = Annotated[
+    Place | None,
+    typer.Option(
+        help="The training data of MODEL. The page then also shows risk bounds and, for greedy "
+        "RankRLS and RankRLS, sizes, stability and the regularisation path. A statistics "
+        "store gives all of these except the bounds."
+    ),
+]
 
 
 @grouped
@@ -29,28 +52,10 @@ def report(
     model: Annotated[Place, typer.Argument(help="A model file.", metavar="MODEL")],
     data: Data,
     output: Output,
-    champion: Annotated[
-        Place | None,
-        typer.Option(
-            help="What to compare MODEL with: another model, a folder of scores, a TREC run, or "
-            "CSV or parquet with qid, docid and score."
-        ),
-    ] = None,
-    score_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Compare MODEL with the ranking by this column of the data."
-        ),
-    ] = None,
-    train: Annotated[
-        Place | None,
-        typer.Option(
-            help="The training data of MODEL. The page then also shows risk bounds and, for greedy "
-            "RankRLS and RankRLS, sizes, stability and the regularisation path. A statistics "
-            "store gives all of these except the bounds."
-        ),
-    ] = None,
-    metric: Annotated[str, typer.Option(help="The main metric: map, ndcg@10, ...")] = "ndcg@10",
+    champion: Champion = None,
+    score_column: ChampionColumn = None,
+    train: Train = None,
+    metric: Annotated[str, metric_option("The main metric")] = "ndcg@10",
     convention: Convention = "standard",
     title: Annotated[str, typer.Option(help="Title of the page.")] = "Ranking model",
     columns: ColumnOptions = ColumnOptions(),
@@ -67,12 +72,14 @@ def report(
     from dranking.report.page import render
     from dranking.report.sections import page_of
 
-    if champion is not None and score_column is not None:
-        raise UsageError("give only one of --champion and --score-column.")
+    if champion is not None:
+        ranks_by_column(data, score_column, [champion], "leave out --champion")
     check_output_file(output, overwrite)
     with execution.running(overwrite) as executor:
         fitted = load_model(model)
-        rival = score_column if champion is None else open_scorer(champion, columns)
+        rival = score_column
+        if champion is not None:
+            rival = open_scorer(champion, columns, data, score_column)
         content = describe(
             fitted,
             open_judged(data, [fitted] if rival is None else [fitted, rival], columns),

@@ -19,7 +19,7 @@ from dranking.errors import RejectedError, UsageError
 
 @dataclass(frozen=True)
 class Again:
-    """What is run again of a run that was begun or done before."""
+    """Options on running again a run that was begun or finished before."""
 
     TOPIC: ClassVar[str] = "Running again"
 
@@ -99,7 +99,7 @@ def retrain(
     then.
     """
     from dranking.retrain.config.config import load_config
-    from dranking.retrain.plan import plan_run
+    from dranking.retrain.run_plan import plan_run
     from dranking.retrain.runner import retrain as run
 
     again.check()

@@ -58,7 +58,7 @@ def build(
     With --forms, the store holds statistics among all forms of the features: nine times the numbers
     for three forms.
     """
-    from dranking.data.forms import with_forms
+    from dranking.data.forms_dataset import with_forms
     from dranking.engine.map_blocks import blocks_on
     from dranking.rankers.gram.statistics_store import build_statistics
 
@@ -177,7 +177,7 @@ def _times(data: Dataset, time: str | None, file: Place | None) -> Any:
 
 def _show(store: StatisticsDataset, as_json: bool, **more: int) -> None:
     """Print the content of a store, and its size beside the size of the features."""
-    from dranking.engine.memory import format_bytes
+    from dranking.files.sizes import format_bytes
 
     n_bytes, n_data_bytes = store.manifest.n_bytes, store.manifest.n_data_bytes
     facts = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -42,6 +42,22 @@ if TYPE_CHECKING:
     from dranking.tuning.choice import GridPoint
     from dranking.tuning.result import TuningResult
 
+Model: TypeAlias = Annotated[
+    TuneModel,
+    typer.Option(
+        is_eager=True,
+        help="The ranker. --model NAME --help shows the options of another ranker.",
+    ),
+]
+Scalings: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        help="Scalings of the features to choose from, such as none,log,query-minmax; see "
+        "ingest --normalize. Default: the data as it is.",
+        metavar="NAME,...",
+    ),
+]
+
 
 @grouped
 def tune(
@@ -49,21 +65,8 @@ def tune(
     output: Output,
     regularization: Regularizations,
     *,
-    model: Annotated[
-        TuneModel,
-        typer.Option(
-            is_eager=True,
-            help="The ranker. --model NAME --help shows the options of another ranker.",
-        ),
-    ] = DEFAULT_MODEL,
-    normalize: Annotated[
-        str,
-        typer.Option(
-            help="Scalings of the features to choose from, such as none,log,query-minmax; see "
-            "ingest --normalize. Default: the data as it is.",
-            metavar="NAME,...",
-        ),
-    ] = "",
+    model: Model = DEFAULT_MODEL,
+    normalize: Scalings = "",
     forms: Forms = "",
     figure: Annotated[
         Place | None, typer.Option(help="Draw the validation curves (.svg or .png).")
@@ -90,20 +93,12 @@ def tune(
     from dranking.tuning.search import tune as search
 
     check_output_file(output, overwrite)
-    if sum(way is not None for way in (by.validation, by.folds, by.criterion)) != 1:
-        raise UsageError("give exactly one of --validation, --folds and --criterion.")
-    if forms and normalize:
-        raise UsageError("--forms are forms of raw features: give --forms or --normalize.")
+    _check_together(by, normalize, forms)
     metric = by.metric if by.criterion is None else _lqo_metric(by.criterion)
     if figure is not None:
         check_figure(figure, overwrite)
-    options = (
-        given(pairs, loss=of_models.loss, tol=of_models.tol, max_iter=of_models.max_iter)
-        | given(projection)
-        | given(margins)
-        | given(solver)
-    )
-    options |= _views(views)
+    options = given(pairs) | given(projection) | given(margins) | given(solver) | _views(views)
+    options |= given(loss=of_models.loss, tol=of_models.tol, max_iter=of_models.max_iter)
     grid = given(regularization=regularization, mu=of_models.mu, eta0=of_models.eta0)
     if normalize:
         grid["normalize"] = names_in(normalize)
@@ -111,12 +106,12 @@ def tune(
         result = search(
             _in_forms(columns.open(train_data), forms, executor),
             grid,
-            validation=_held_out(by, columns),
+            validation=_validation(by, columns),
             model=model,
             parameters=_parameters(model, options, by.seed, by.convention),
             unlabelled=columns.open_if_given(of_models.unlabelled),
             max_features=of_models.max_features,
-            measure=metric,
+            metric=metric,
             convention=by.convention,
             rule=by.rule,
             feature_penalty=by.feature_penalty,
@@ -132,18 +127,26 @@ def tune(
     note(f"model written to {output}")
 
 
+def _check_together(by: Comparison, normalize: str, forms: str) -> None:
+    """Raise UsageError for options that do not go together, or one that is lacking."""
+    if sum(way is not None for way in (by.validation, by.folds, by.criterion)) != 1:
+        raise UsageError("give exactly one of --validation, --folds and --criterion.")
+    if forms and normalize:
+        raise UsageError("--forms are forms of raw features: give --forms or --normalize.")
+
+
 def _in_forms(train: Dataset, forms: str, executor: Executor) -> Dataset:
     """The training data with its features in several forms, if the option is given."""
     if not forms:
         return train
-    from dranking.data.forms import with_forms
+    from dranking.data.forms_dataset import with_forms
     from dranking.engine.map_blocks import blocks_on
 
     return with_forms(train, names_in(forms), blocks_on(executor))
 
 
-def _held_out(by: Comparison, columns: ColumnOptions) -> Any:
-    """What settings are compared on, as `dranking.tune` takes it."""
+def _validation(by: Comparison, columns: ColumnOptions) -> Any:
+    """The data or folds on which settings are compared, as `dranking.tune` takes them."""
     from dranking.tuning.folds import QueryKFold
 
     if by.folds is not None:
@@ -207,7 +210,7 @@ def _shown_points(result: TuningResult, points: Sequence[GridPoint]) -> list[tup
     """The points of one lambda that are printed, each with its mark; none if all diverged."""
     from dranking.metrics.measures.by_name import higher_is_better
 
-    sign = 1 if higher_is_better(result.measure) else -1
+    sign = 1 if higher_is_better(result.metric) else -1
     marked = []
     for point in points:
         marks = [

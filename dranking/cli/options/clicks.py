@@ -52,6 +52,14 @@ class ClickOptions:
         str | None,
         typer.Option(metavar="DATE", help="With --trained-on: the last night of the training."),
     ] = None
+    allow_same_nights: Annotated[
+        bool,
+        typer.Option(
+            "--allow-same-nights",
+            help="With --clicks: allow clicks of nights that the model records as trained on; they "
+            "are of other users then.",
+        ),
+    ] = False
     baseline: Annotated[
         Place | None,
         typer.Option(help="With --clicks: a model or scores; print the difference to their value."),
@@ -64,6 +72,15 @@ class ClickOptions:
             help="With --clicks: least share of the pages that clicks must cover.",
         ),
     ] = 0.5
+    max_missing: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="With --clicks: largest share of the sessions whose queries the data may lack; 1 "
+            "for queries that were held out on purpose.",
+        ),
+    ] = 0.2
 
     def check(self) -> None:
         """Raise UsageError if options need one another."""
@@ -86,7 +103,7 @@ class ClickOptions:
 
         if self.clicks is None or self.propensities is None:
             raise UsageError("--clicks and --propensities are needed.")
-        other = None if self.baseline is None else open_scorer(self.baseline, columns)
+        other = None if self.baseline is None else open_scorer(self.baseline, columns, data)
         scorers = [scorer, *([] if other is None else [other])]
         trained_on = None
         if self.trained_on is not None:
@@ -99,7 +116,9 @@ class ClickOptions:
             REWARDS if metrics == DEFAULT_METRICS else names_in(metrics),
             other=other,
             trained_on=trained_on,
+            allow_same_nights=self.allow_same_nights,
             least_covered=self.min_covered,
+            max_missing=self.max_missing,
             executor=executor,
         )
 

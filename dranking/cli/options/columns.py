@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
@@ -59,7 +59,7 @@ class ColumnOptions:
         typer.Option(
             metavar="CONDITION",
             help="Parquet only: read only the folders key=value that fulfil a condition, such as "
-            "\"date >= '2026-11-01'\".",
+            "\"date >= '2026-11-01'\"; names such as event-date stand between backticks.",
         ),
     ] = None
 
@@ -78,6 +78,13 @@ class ColumnOptions:
             folder_features=tuple(names_in(self.folder_features)),
         )
 
+    @property
+    def words(self) -> list[str]:
+        """The options that differ from their defaults, as words of a command line."""
+        given = [(f, getattr(self, f.name)) for f in fields(self)]
+        chosen = [(f.name, value) for f, value in given if value != f.default]
+        return [word for name, value in chosen for word in (f"--{name.replace('_', '-')}", value)]
+
     def open(self, path: Place) -> Dataset:
         """Open data for training."""
         return self._open(path, self.columns)
@@ -86,13 +93,42 @@ class ColumnOptions:
         """Open data for training, if a path is given."""
         return None if path is None else self.open(path)
 
-    def open_judged(self, path: Place, features: Collection[str]) -> Dataset:
-        """Open judged data for a model with these features; other columns are passed over."""
-        return self._open(path, replace(self.columns, needed=features))
+    def open_judged(
+        self, path: Place, features: Collection[str], score: str | None = None
+    ) -> Dataset:
+        """Open judged data for scorers that read these features, one of them to rank by.
 
-    def open_unlabelled(self, path: Place, features: Collection[str]) -> Dataset:
+        Other columns are passed over.
+        """
+        return self._open(path, replace(self.columns, needed=features, score=score))
+
+    def open_unlabelled(
+        self, path: Place, features: Collection[str], score: str | None = None
+    ) -> Dataset:
         """Open data whose documents need no labels, as `open_judged` does."""
-        return self._open(path, replace(self.columns, needed=features, relevance=None))
+        columns = replace(self.columns, needed=features, score=score, relevance=None)
+        return self._open(path, columns)
+
+    def open_rows(self, path: Place, features: Collection[str]) -> Dataset:
+        """Open data as `open_unlabelled` does; rows of a query of parquet files may lie apart."""
+        from dranking.data.open import data_form
+        from dranking.data.parquet.dataset import ParquetDataset
+
+        if data_form([path]) != "parquet":
+            return self.open_unlabelled(path, features)
+        columns = replace(self.columns, needed=features, relevance=None)
+        return ParquetDataset(path, columns=columns, where=self.where, may_lie_apart=True)
+
+    def id_columns(self, data: Place) -> tuple[str, str]:
+        """Columns of query ids and document ids: those given, else those of a dataset directory."""
+        from dranking.data.open import data_form, open_dataset
+
+        default, qid, docid = ColumnOptions(), self.qid_column, self.docid_column
+        if data_form([data]) == "directory":
+            roles = open_dataset(data).roles
+            qid = roles.qid if qid == default.qid_column else qid
+            docid = roles.docid or docid if docid == default.docid_column else docid
+        return qid, docid
 
     def _open(self, path: Place, columns: Columns) -> Dataset:
         from dranking.data.open import open_dataset

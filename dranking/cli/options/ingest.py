@@ -10,7 +10,7 @@ import typer
 
 @dataclass(frozen=True, kw_only=True)
 class RowOptions:
-    """What missing values, rows that lie apart and text become, and the scaling."""
+    """Options on missing values, rows that lie apart, text, and scaling."""
 
     null: Annotated[
         Literal["error", "zero", "minimum", "mean"],

@@ -78,6 +78,8 @@ class Solver:
 class StoppingSolver(Solver):
     """The solver and its stopping rule."""
 
+    TOPIC: ClassVar[str] = Solver.TOPIC
+
     tol: Annotated[
         float | None,
         typer.Option(

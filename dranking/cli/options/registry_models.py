@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
 
-from dranking.errors import DataError, UsageError
+from dranking.cli.parsing.places import place_of
+from dranking.errors import DataError, DrankingError, UsageError
 from dranking.files.places import Place
 
 _TOO_FEW = "two arguments are needed: MODEL and DATA; or give --registry."
@@ -20,6 +21,17 @@ _TOO_FEW = "two arguments are needed: MODEL and DATA; or give --registry."
 def complete_alias(begun: str) -> list[str]:
     """Aliases of versions that begin so, for the shell."""
     return [name for name in ("champion", "challenger", "previous") if name.startswith(begun)]
+
+
+def complete_version(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Aliases, and versions of the registry that the words before name, for the shell."""
+    found = complete_alias(incomplete)
+    location = ctx.params.get("location")
+    if isinstance(location, str):
+        with suppress(DrankingError, OSError):
+            versions = open_registry(place_of(location)).versions
+            found += [name for name in versions if name.startswith(incomplete)]
+    return found
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""What `evaluate`, `compare` and `report` measure: a model, a file of scores, or a column."""
+"""Scorers of `evaluate`, `compare` and `report`: a model, a file of scores, or a column."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -31,46 +32,103 @@ JudgedData: TypeAlias = Annotated[
 ScoreColumn: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Rank by this column of the data, which is compared as float32."
+        metavar="NAME",
+        help="Rank by this column of the data, which is compared as float32. Beside CSV or parquet "
+        "of scores: the column of scores in these files.",
     ),
 ]
 
 
-def open_scorer(path: Place, columns: ColumnOptions) -> Any:
-    """A linear model, or the scores in a file or folder."""
+def open_scorer(
+    path: Place, columns: ColumnOptions, data: Place, score_column: str | None = None
+) -> Any:
+    """A linear model, or the scores in a file or folder.
+
+    Parameters
+    ----------
+    path
+        A model, or scores.
+    columns
+        Names of the columns of ids; a file of scores may have these, those of a dataset directory,
+        or ``qid`` and ``docid``.
+    data
+        The data that is scored; a dataset directory remembers the names of its columns of ids.
+    score_column
+        Name of the column of scores in CSV or parquet; None means ``score``.
+    """
     from dranking.data.scores.read_scores import read_scores
     from dranking.rankers.linear.model import load_model
 
     if not exists(path) or path.suffix == ".json" or _begins_as_json(path):
         return load_model(path)
-    return read_scores(path, columns.qid_column, columns.docid_column)
+    qid, docid = columns.id_columns(data)
+    return read_scores(path, qid, docid, score_column or "score")
 
 
 def open_judged(data: Place, scorers: list[Any], columns: ColumnOptions) -> Dataset:
     """Judged data with what some scorers need, and nothing else of a table."""
-    return columns.open_judged(data, _needed(scorers))
+    return columns.open_judged(data, *_needed(scorers))
 
 
 def open_documents(data: Place, scorers: list[Any], columns: ColumnOptions) -> Dataset:
     """Data with what some scorers need, without labels."""
-    return columns.open_unlabelled(data, _needed(scorers))
+    return columns.open_unlabelled(data, *_needed(scorers))
 
 
-def _needed(scorers: list[Any]) -> set[str]:
-    """Names of the features that some scorers read."""
-    from dranking.rankers.scorers import needed_features
+def _needed(scorers: list[Any]) -> tuple[set[str], str | None]:
+    """Names of the features that some scorers read, and the feature that one of them ranks by."""
+    from dranking.rankers.scorers import needed_features, score_column
 
-    return {name for scorer in scorers for name in needed_features(scorer) or ()}
+    needed = {name for scorer in scorers for name in needed_features(scorer) or ()}
+    return needed, score_column(scorers)
 
 
-def data_or_first(first: Place, data: Place | None, score_column: str | None) -> Place:
-    """The data, which is the first argument where a column takes the place of a model."""
+def ranks_by_column(
+    data: Place | None, score_column: str | None, scores: Sequence[Place], alone: str
+) -> bool:
+    """Whether a column of the data takes the place of a model, for lack of a last argument DATA.
+
+    Parameters
+    ----------
+    data
+        The last argument, if there is one.
+    score_column
+        The column, if there is one.
+    scores
+        What the arguments before DATA name.
+    alone
+        What the user does to rank by a column of the data, as an error says it.
+
+    Raises
+    ------
+    UsageError
+        If there is DATA, and `scores` are no CSV or parquet in which a column could be named.
+    """
     if score_column is None:
-        if data is None:
-            raise UsageError("two arguments are needed: a model or scores, and DATA.")
-        return data
+        return False
+    if data is not None and not any(_has_columns(path) for path in scores):
+        raise UsageError(
+            f"--score-column {score_column}: {alone}, to rank by a column of the data, or give CSV "
+            "or parquet of scores, which have this column, beside DATA."
+        )
+    return data is None
+
+
+def _has_columns(path: Place) -> bool:
+    """Whether a place holds CSV or parquet."""
+    from dranking.data.scores.read_scores import score_form
+
+    if not exists(path) or path.suffix == ".json" or _begins_as_json(path):
+        return False
+    return score_form(path) in ("csv", "parquet")
+
+
+def data_or_first(first: Place, data: Place | None, by_column: bool) -> Place:
+    """The data, which is the first argument where a column takes the place of a model."""
     if data is not None:
-        raise UsageError("with --score-column, give DATA alone, without a model or scores.")
+        return data
+    if not by_column:
+        raise UsageError("two arguments are needed: a model or scores, and DATA.")
     return first
 
 

@@ -117,7 +117,7 @@ class Scoring:
     def rescore_options(self) -> dict[str, Any]:
         """Parameters of `Rescore`."""
         return {
-            "measure": self.rescore,
+            "metric": self.rescore,
             "n_candidates": self.rescore_candidates,
             "convention": self.convention,
         }
@@ -125,7 +125,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Passing:
-    """How the data is gone through, which does not change what is selected."""
+    """Options on passes over the data, which do not change what is selected."""
 
     TOPIC: ClassVar[str] = "Passes over the data"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -30,8 +30,8 @@ Scratch: TypeAlias = Annotated[
     Place | None,
     typer.Option(
         metavar="FOLDER",
-        help="Folder or URL that all workers see, for temporary files. Default: inside the "
-        "output; a local folder where threads write to a URL.",
+        help="Folder or URL that all workers see, for temporary files in a folder of their own "
+        "(dranking-...). Default: inside the output; a local folder where threads write to a URL.",
     ),
 ]
 Queries: TypeAlias = Annotated[
@@ -110,25 +110,79 @@ Convention: TypeAlias = Annotated[
     ),
 ]
 
+METRICS = (
+    *("map", "p@10", "recall@10", "hit@10", "ndcg", "ndcg@10", "mean_ndcg", "mrr", "mrr@10"),
+    *("err@10", "rbp", "rbp@10", "bpref", "judged@10", "pairwise_error", "auc"),
+)
+"""Metrics that the shell completes; any other cutoff can be written in the place of 10."""
 
-def _listed_metrics(names: str) -> str:
-    """The names as they are; for ``help``, a table of all metrics, and the end of the command."""
+
+def complete_metric(begun: str) -> list[str]:
+    """Names of metrics that begin so, for the shell."""
+    return [name for name in METRICS if name.startswith(begun)]
+
+
+def complete_metrics(begun: str) -> list[str]:
+    """Lists of metrics that begin so, for the shell: the last name is completed."""
+    *before, last = begun.split(",")
+    return [",".join([*before, name]) for name in complete_metric(last) if name not in before]
+
+
+def listed_metrics(names: str) -> str:
+    """The names as they are; for ``help``, tables of all metrics and conventions, and the end."""
     if names.strip().lower() != "help":
         return names
     from dranking.cli.output import print_table
+    from dranking.metrics import conventions
     from dranking.metrics.measures.by_name import MEASURES
 
     rows = [(", ".join(family.spellings), family.meaning) for family in MEASURES.values()]
     print_table("metrics", ["name", "value of a query"], rows)
+    headings = ["--convention", "gain", "discount", "relevant", "order of ties"]
+    headings += ["nothing relevant", "NDCG@K of < K", "P@K of < K"]
+    choices = [
+        (
+            c.name,
+            {"exponential": "2^grade - 1", "linear": "grade"}[c.gain],
+            {"log2": "1 / log2(rank + 1)", "letor": "1, 1, 1 / log2(rank)"}[c.discount],
+            f"grade >= {c.relevant_from:g}",
+            {"file": "as in the data", "doc_id": "by id, falling", "average": "mean of all"}[
+                c.ties
+            ],
+            "left out" if c.excludes_irrelevant else "counts 0",
+            "all documents" if c.ndcg_pads else "0",
+            "divided by K" if c.precision_pads else "0",
+        )
+        for c in conventions.CONVENTIONS.values()
+    ]
+    print_table("conventions", headings, choices)
     raise typer.Exit
+
+
+def metric_option(meaning: str) -> Any:
+    """An option that names one metric.
+
+    Parameters
+    ----------
+    meaning
+        What the metric is for.
+    """
+    return typer.Option(
+        help=f"{meaning}: map, ndcg@10, ... --metric help lists them all, and the conventions.",
+        callback=listed_metrics,
+        is_eager=True,
+        autocompletion=complete_metric,
+    )
 
 
 Metrics: TypeAlias = Annotated[
     str,
     typer.Option(
-        help="Comma-separated metrics, such as map,ndcg@10. --metrics help lists them all.",
-        callback=_listed_metrics,
+        help="Comma-separated metrics, such as map,ndcg@10. --metrics help lists them all, and the "
+        "conventions.",
+        callback=listed_metrics,
         is_eager=True,
+        autocompletion=complete_metrics,
     ),
 ]
 DEFAULT_METRICS = "map,p@10,mean_ndcg,ndcg@10"

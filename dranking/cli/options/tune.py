@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 import typer
 
 from dranking.cli.options.pairwise import Unlabelled
-from dranking.cli.options.shared import Convention
+from dranking.cli.options.shared import Convention, metric_option
 from dranking.cli.parsing.numbers import Grid, Steps, parse_grid, parse_steps
 from dranking.cli.parsing.topics import TopicCommand
 from dranking.files.places import Place
@@ -43,30 +43,75 @@ MODELS: Mapping[str, tuple[str, ...]] = {
 }
 """Options that only some models take -> these models."""
 
+_OF_PAIRS = ("hinge", "squared-hinge", "logistic", "squared")
+LOSSES: Mapping[str, tuple[str, ...]] = {
+    "ranksvm": ("squared-hinge", "hinge"),
+    "spd": _OF_PAIRS,
+    "lcra": _OF_PAIRS,
+    "max-margin": ("ap", "pairwise", "ndcg"),
+}
+"""Models that take `--loss` -> their losses, the default first."""
+
+Loss: TypeAlias = Literal["hinge", "squared-hinge", "logistic", "squared", "pairwise", "ap", "ndcg"]
+
+HELD_OUT = ("validation", "folds", "criterion")
+"""Options of which a search needs one."""
+
 
 class TuneCommand(TopicCommand):
-    """A command whose help has the options of one model, which `--model` names before `--help`."""
+    """A command whose help has the options of one model, which `--model` names."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse `--model` first: `--help` ends the parsing, and shows the options of the model."""
+        own = args[: args.index("--")] if "--" in args else args
+        for i, word in enumerate(own):
+            if word == "--model" or word.startswith("--model="):
+                n = 2 if word == "--model" else 1
+                args = [*args[i : i + n], *args[:i], *args[i + n :]]
+                break
+        return super().parse_args(ctx, args)
+
+    def place_of(self, parameter: Any) -> int:
+        """Required options come first, and then the options of which one is required."""
+        return 1 if parameter.name in HELD_OUT else super().place_of(parameter)
 
     def topic_of(self, parameter: Any, context: Any) -> str | None:
         """The topic of an option, which is the model for options in `MODELS`."""
-        models = MODELS.get(parameter.name)
-        if models is None:
-            return super().topic_of(parameter, context)
-        model = context.params.get("model") or DEFAULT_MODEL
-        return f"Model {model}" if model in models else None
+        models, model = MODELS.get(parameter.name), _model_in(context)
+        if models is not None and model not in models:
+            return None
+        if parameter.name in HELD_OUT:
+            return "Options"
+        return super().topic_of(parameter, context) if models is None else f"Model {model}"
+
+    def record_of(self, parameter: Any, context: Any) -> tuple[str, str] | None:
+        """The name and the help of an option: a model's own losses, and of which one is needed."""
+        model = _model_in(context)
+        record = super().record_of(parameter, context)
+        if record is not None and parameter.name == "loss" and model in LOSSES:
+            losses = LOSSES[model]
+            return record[0].replace("|".join(get_args(Loss)), "|".join(losses)), (
+                f"Loss. Default: {losses[0]}."
+            )
+        if record is None or parameter.name not in HELD_OUT:
+            return record
+        ways = [f"--{name}" for name in HELD_OUT if model in MODELS.get(name, (model,))]
+        return record[0], f"{record[1]}  [one required: {', '.join(ways)}]"
+
+
+def _model_in(context: Any) -> str:
+    return context.params.get("model") or DEFAULT_MODEL
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How settings are compared with one another."""
+    """Options on the comparison of settings."""
 
     TOPIC: ClassVar[str] = "Comparison of the settings"
 
-    validation: Annotated[
-        Place | None, typer.Option(help="Validation data. Alternatives: --folds, --criterion.")
-    ] = None
+    validation: Annotated[Place | None, typer.Option(help="Choose on this validation data.")] = None
     folds: Annotated[
-        int | None, typer.Option(min=2, help="Cross-validate over this many folds of queries.")
+        int | None, typer.Option(min=2, help="Choose by cross-validation, in folds of queries.")
     ] = None
     criterion: Annotated[
         str | None,
@@ -75,7 +120,7 @@ class Comparison:
             "lqo-ndcg@10, ...; or lqo-squared_error, for which a statistics store is enough."
         ),
     ] = None
-    metric: Annotated[str, typer.Option(help="Metric to choose by: map, ndcg@10, ...")] = "map"
+    metric: Annotated[str, metric_option("Metric to choose by")] = "map"
     convention: Convention = "standard"
     rule: Annotated[
         Literal["best", "one-standard-error"] | None,
@@ -131,7 +176,7 @@ class OfModels:
         ),
     ] = None
     loss: Annotated[
-        Literal["hinge", "squared-hinge", "logistic", "squared", "pairwise", "ap", "ndcg"] | None,
+        Loss | None,
         typer.Option(
             help="Loss. spd and lcra: hinge, squared-hinge, logistic or squared, default hinge; "
             "ranksvm: hinge or squared-hinge, default squared-hinge; max-margin: pairwise, ap or "

@@ -1,1 +1,1 @@
-"""How typer parses a command: numbers, places, groups and topics of options, and what was typed."""
+"""Parsing of commands by typer: numbers, places, groups and topics of options, the typed line."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from dranking.cli.parsing.topics import EXECUTION
 from dranking.files.key_values import put_setting
-from dranking.files.places import Place, as_place, default_storage_options
+from dranking.files.places import Place, as_place, default_storage_options, local_path
 
 StorageOptions: TypeAlias = Annotated[
     list[str] | None,
@@ -33,9 +32,9 @@ def place_of(text: str) -> Place:
     Raises
     ------
     UsageError
-        If it is a URL that cannot be opened, or that holds a password.
+        If it is a URL that cannot be opened, that has one slash only, or that holds a password.
     """
-    return as_place(text) if "://" in text else Path(text)
+    return as_place(text) if "://" in text else local_path(text)
 
 
 @contextmanager

@@ -15,12 +15,25 @@ EXECUTION = "Cluster and object stores"
 class TopicCommand(TyperCommand):
     """A command whose help lists its options by topic, the required options first."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse options; for an unknown option, those that begin like it are suggested first."""
+        try:
+            rest: list[str] = super().parse_args(ctx, args)
+        except Exception as error:
+            wrong = getattr(error, "option_name", None)
+            if wrong is not None and hasattr(error, "possibilities"):  # NoSuchOption
+                names = [name for p in self.get_params(ctx) for name in p.opts]
+                error.possibilities = [
+                    name for name in names if name.startswith(wrong)
+                ] or error.possibilities
+            raise
+        return rest
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write a section for the arguments, for the options, and for each topic of options."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-        shown = sorted(self.get_params(ctx), key=lambda parameter: not parameter.required)
-        for parameter in shown:
-            record = parameter.get_help_record(ctx)
+        for parameter in sorted(self.get_params(ctx), key=self.place_of):
+            record = self.record_of(parameter, ctx)
             if record is not None:
                 topic = self.topic_of(parameter, ctx)
                 if topic is not None:
@@ -30,6 +43,15 @@ class TopicCommand(TyperCommand):
             if records:
                 with formatter.section(topic):
                     formatter.write_dl(records)
+
+    def place_of(self, parameter: Any) -> int:
+        """The place of an option: options with smaller numbers come first."""
+        return 0 if parameter.required else 2
+
+    def record_of(self, parameter: Any, context: Any) -> tuple[str, str] | None:
+        """The name and the help of an option; None if it is hidden."""
+        record: tuple[str, str] | None = parameter.get_help_record(context)
+        return record
 
     def topic_of(self, parameter: Any, context: Any) -> str | None:
         """The topic under which the help has a parameter; None for a parameter to leave out."""

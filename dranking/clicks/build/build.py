@@ -9,6 +9,7 @@ windows and bad events, which look at a session's events one after the other.
 from __future__ import annotations
 
 import secrets
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,8 @@ from dranking.clicks.build.known_documents import known_documents
 from dranking.clicks.logs.csv_records import with_states
 from dranking.clicks.logs.events import Privacy
 from dranking.clicks.logs.files import LogPart, find_logs
-from dranking.clicks.rows.exchange import BucketParts
+from dranking.clicks.logs.values import DAY
+from dranking.clicks.rows.split_files import BucketParts
 from dranking.clicks.sessions.sessions import SessionRules
 from dranking.clicks.store.click_store import ClickStore
 from dranking.clicks.store.manifest import ClicksManifest
@@ -44,7 +46,8 @@ from dranking.clicks.store.write_store import finish_store
 from dranking.data.dataset import Dataset
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.open import as_paths
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import Executor
 from dranking.engine.ingest.gathering import results_of
 from dranking.engine.ingest.ingest import job_scratch
 from dranking.engine.tile_tasks import given
@@ -53,15 +56,22 @@ from dranking.files.places import AnyPlace, as_place
 from dranking.files.writing.commit import DirectoryCommit, begin_directory
 
 EVENTS_PER_BUCKET = 1 << 20
-"""Events of sessions that one task counts at most, about 300 MB with all that is made of them."""
+"""Largest number of events whose sessions one task counts; with the tables made of them, they take
+about 300 MB of memory."""
 
-QUICK_EVENTS, MOST_QUICK = 1 << 18, 64
-"""Events whose tables of groups stay in the processor's caches, and into how many buckets of them a
-log is cut: writing many small ones costs more than they save."""
+QUICK_EVENTS = 1 << 18
+"""Number of events whose tables of groups fit in the processor's caches: a log is cut into buckets
+of about so many events."""
 
-NIGHTS, ROWS_PER_BUCKET = 28, 1 << 23
-"""A bucket of queries has at most so many rows in so many nights like the log of the first build,
-and far fewer where results were shown more than once."""
+MOST_QUICK = 64
+"""Largest number of such buckets: writing more files would cost more time than the caches save."""
+
+NIGHTS = 28
+"""Number of nights that a new store is expected to hold, each as large as the first log."""
+
+ROWS_PER_BUCKET = 1 << 23
+"""Largest number of rows that a bucket of queries is expected to have after `NIGHTS` nights.
+Results that were shown more than once share rows, so that buckets have far fewer."""
 
 _EPOCH = date(1970, 1, 1)
 
@@ -106,17 +116,18 @@ def build_clicks(  # noqa: PLR0913 - one call with keywords, as commands have op
     output
         Directory of the store, a path or a URL.
     log
-        What the log looks like, and which sessions count.
+        Form and columns of the log, and the rules by which sessions count.
     data
         A data set: impressions of documents that it lacks are counted, and left out.
     window
-        Keep so many nights back from the newest, such as ``28d``; None for all.
+        Number of nights to keep, counted back from the newest, such as ``28d``; None keeps all.
+        Times more than a day after the build are of wrong clocks, and make no nights.
     append
         Add nights to a store that exists. A night that is there already is an error.
     overwrite
         Replace a store that exists.
     scratch
-        A folder or URL that all workers see, for temporary files, as of `dranking.ingest`.
+        A folder or URL that all workers see, for temporary files, as in `dranking.ingest`.
     storage_options
         Options of the file system of URLs, as pandas and Dask take them.
     executor
@@ -128,13 +139,13 @@ def build_clicks(  # noqa: PLR0913 - one call with keywords, as commands have op
     store
         The store.
     facts
-        What was found in the log.
+        Numbers of events, of problems and of other findings in the log.
 
     Raises
     ------
     DataError
         If the logs are missing or damaged, lack a column, hold no session, or more of their events
-        than `max_unmatched` cannot be used; if a night is in the store already.
+        than `max_unmatched` cannot be used; if no night is left, or one is in the store already.
     UsageError
         If the output exists and neither `overwrite` nor `append` is true, or an option is wrong.
     TryAgainError
@@ -155,12 +166,13 @@ def build_clicks(  # noqa: PLR0913 - one call with keywords, as commands have op
 
 
 def _facts(log: ClickLog, before: ClicksManifest | None) -> dict[str, Any]:
-    """Entries of the manifest; those of a store that exists must be the same."""
+    """Entries of the manifest; if the store exists, its entries must be the same."""
     facts = {
-        "hashed_queries": log.hash_queries,
+        "keep_queries": log.keep_queries,
         "has_users": log.users,
         "has_weights": log.columns.weight is not None,
         "context_columns": log.columns.context,
+        "filter_columns": log.columns.filters,
     }
     if before is None:
         return {**facts, "salt": log.salt or secrets.token_hex(16)}
@@ -179,7 +191,8 @@ def _run(build: _Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickF
     reading = LogReading(
         build.log.form,
         build.log.columns,
-        Privacy(build.facts["salt"], build.log.hash_queries),
+        Privacy(build.facts["salt"], build.log.keep_queries),
+        latest_time(),
         build.log.where,
         build.log.click_actions,
     )
@@ -194,16 +207,26 @@ def _run(build: _Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickF
     nights: Counter[int] = sum((each.nights for each in counted), Counter())
     first_day = _check_nights(build, nights)
     merged = _merge(build, counted, n_buckets, first_day)
+    facts.notes["sessions_before_window"] = sum(n for day, n in nights.items() if day < first_day)
     facts.notes["rare_queries"] = sum(each.n_rare for each in merged)
     facts.problems["absent_documents"] = sum(each.n_absent for each in merged)
+    facts = facts._replace(n_kept=sum(each.n_kept for each in merged))
     facts.check(build.log.max_unmatched)
+    tables = [table for each in merged for table in each.tables]
+    kept = [n for n in build.before.nights if n.date >= _date_of(first_day)] if build.before else []
+    if not tables and not kept:
+        raise DataError(
+            "no night would be left in the store: all queries have fewer sessions in a night than "
+            "--min-sessions, or all documents are absent from the data. Allow more, or build from "
+            "more of the log."
+        )
     build.scratch.clear()
     store = finish_store(
         build.commit,
         {**build.facts, "n_buckets": n_buckets},
-        [table for each in merged for table in each.tables],
+        tables,
         {_date_of(day): n for day, n in nights.items() if day >= first_day},
-        [n for n in build.before.nights if n.date >= _date_of(first_day)] if build.before else [],
+        kept,
     )
     return store, facts
 
@@ -211,7 +234,7 @@ def _run(build: _Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickF
 def _read(
     build: _Build, parts: Sequence[LogPart], reading: LogReading
 ) -> tuple[list[ReadPart], list[BucketParts]]:
-    """Read all parts; the events of each bucket of sessions, in the order of the log."""
+    """Read all parts, and find the events of each bucket of sessions, in the order of the log."""
     n_events = sum(part.n_events for part in parts)
     quick = min(-(-n_events // QUICK_EVENTS), MOST_QUICK)
     n_buckets = max(-(-n_events // EVENTS_PER_BUCKET), quick)
@@ -251,7 +274,7 @@ def _count(
 
 
 def _n_buckets(n_events: int) -> int:
-    """A power of two, as if the log were of one night."""
+    """Number of buckets of queries of a new store: a power of two, as if the log were one night."""
     wanted = -(-n_events * NIGHTS // ROWS_PER_BUCKET)
     small = n_events <= EVENTS_PER_BUCKET
     return 1 if small else min(1 << (wanted - 1).bit_length(), MAX_BUCKETS)
@@ -263,7 +286,7 @@ def _merge(
     """Merge the counts of all sessions, and write the tables."""
     known = None
     if build.data is not None:
-        salt = build.facts["salt"] if build.log.hash_queries else None
+        salt = None if build.log.keep_queries else build.facts["salt"]
         known = known_documents(build.data, salt, build.executor)
     root, prefix = build.commit.root, build.commit.name("parts/")
     rules = MergeRules(root, prefix, build.log.min_sessions, first_day, known)
@@ -279,7 +302,13 @@ def _merge(
 
 
 def _check_nights(build: _Build, nights: Counter[int]) -> int:
-    """The first day to keep; raises if there is no night, or one that is in the store already."""
+    """Return the first day to keep.
+
+    Raises
+    ------
+    DataError
+        If the log has no night, or a night that is in the store already.
+    """
     if not nights:
         raise DataError("there is no session to count: the log is empty, or nothing of it is kept.")
     there = {night.date for night in build.before.nights} if build.before else set()
@@ -296,6 +325,11 @@ def _check_nights(build: _Build, nights: Counter[int]) -> int:
     if there:
         newest = max(newest, _day_of(max(there)) or newest)
     return newest - build.window + 1
+
+
+def latest_time() -> int:
+    """Microseconds from 1970 to one day from now: later times in a log are of wrong clocks."""
+    return time.time_ns() // 1_000 + DAY
 
 
 def _date_of(day: int) -> str:

@@ -18,7 +18,8 @@ from dranking.clicks.logs.files import LogPart
 from dranking.clicks.logs.lists import UBI_FIELDS, list_events, ubi_events
 from dranking.clicks.logs.read import read_log
 from dranking.clicks.logs.values import texts
-from dranking.clicks.rows.exchange import (
+from dranking.clicks.rows.groups import Groups
+from dranking.clicks.rows.split_files import (
     BucketParts,
     Routed,
     SplitFile,
@@ -26,7 +27,6 @@ from dranking.clicks.rows.exchange import (
     one_array,
     put_split,
 )
-from dranking.clicks.rows.groups import Groups
 from dranking.clicks.sessions.row_sums import sums_of_rows
 from dranking.clicks.sessions.runs import UNKNOWN, Runs, comparable, runs_of
 from dranking.clicks.sessions.sessions import SessionRules, count_sessions
@@ -47,28 +47,32 @@ from dranking.errors import DataError
 from dranking.files.places import Place
 
 TABLES = ("counts", "sessions", "users")
-"""What the sessions of a bucket give, in the order written; users only if they are counted."""
+"""Tables of the counts of a bucket of sessions, in the order in which they are written; "users"
+only if counts by user are made."""
 
 
 @dataclass(frozen=True)
 class LogReading:
-    """How a log is read.
+    """The rules by which a log is read.
 
     Attributes
     ----------
     form, columns
         Kind of the log, and its columns.
     privacy
-        How ids are kept.
+        Salt of the hashes, and whether query texts are kept.
+    latest
+        Later times, in microseconds since 1970, are of wrong clocks.
     where
         Condition that rows of the log must fulfil, or None.
     click_actions
-        `ubi`: actions that are clicks.
+        Actions that are clicks, in logs of the form `ubi`.
     """
 
     form: LogForm
     columns: LogColumns
     privacy: Privacy
+    latest: int
     where: str | None = None
     click_actions: tuple[str, ...] = ("click",)
 
@@ -86,6 +90,15 @@ class LogReading:
         return tuple(dict.fromkeys((*self.columns.needed, *more, *self._filtered)))
 
     @property
+    def single(self) -> tuple[str, ...]:
+        """Columns with one value a row."""
+        own = self.columns
+        names = (own.session, own.query, own.time, own.user, own.arm, *own.context)
+        of_results = (own.document, own.position, own.clicked, own.weight)
+        more = of_results if self.form == "rows" else ()
+        return tuple(name for name in (*names, *more) if name is not None)
+
+    @property
     def _filtered(self) -> tuple[str, ...]:
         return () if self.where is None else tuple(names_in_condition(self.where, "--filter"))
 
@@ -100,11 +113,20 @@ class LogReading:
             of_form = row_events if self.form == "rows" else list_events
             events = of_form(table, self.columns, self.privacy)
         events.found["filtered_rows"] += n_rows - table.num_rows
-        return Events(events.rows.drop_columns(self._constant), events.found)
+        rows = self._until_latest(events).drop_columns(self._constant)
+        return Events(rows, events.found)
+
+    def _until_latest(self, events: Events) -> pa.Table:
+        """The events without those of wrong clocks, which are counted."""
+        late = events.rows.column("time").to_numpy() > self.latest
+        if not late.any():
+            return events.rows
+        events.found["times_in_the_future"] += int(late.sum())
+        return events.rows.filter(pa.array(~late))
 
     @property
     def _constant(self) -> list[str]:
-        """Columns of events that say nothing of such a log, and are not sent from task to task."""
+        """Columns that are constant in the events of such a log, and not sent to other tasks."""
         given = {
             "user": self.columns.user is not None,
             "weight": self.columns.weight is not None,
@@ -123,11 +145,11 @@ class LogReading:
             if pa.types.is_boolean(values.type):
                 values = values.cast(pa.string())
             columns[name] = texts(values)[0].cast(pa.string())
-        return table.filter(pa.array(rows_matching(where, columns, table.num_rows, "--filter")))
+        return table.filter(pa.array(rows_matching(where, columns, "--filter")))
 
 
 class ReadPart(NamedTuple):
-    """Where the events of a part of a log are: files split by bucket of sessions, one a table."""
+    """The files with the events of a part of a log: one per table, split by bucket of sessions."""
 
     files: list[SplitFile]
     n_events: int
@@ -139,7 +161,8 @@ def read_part(
 ) -> ReadPart:
     """Read a part of a log, and write its events by bucket of sessions: a task."""
     files, n_events, total = [], 0, Counter[str]()
-    for number, table in enumerate(read_log(part, reading.read, reading.needed, total)):
+    tables = read_log(part, reading.read, reading.needed, total, reading.single)
+    for number, table in enumerate(tables):
         rows, found = reading.events(table)
         total += found
         n_events += rows.num_rows
@@ -159,7 +182,7 @@ def _put_events(scratch: Scratch, name: str, events: pa.Table, n_buckets: int) -
 
 
 class CountedSessions(NamedTuple):
-    """Where the counts of a bucket of sessions are: `TABLES`, split by bucket of queries."""
+    """The file with the counts of a bucket of sessions: `TABLES`, split by bucket of queries."""
 
     file: SplitFile
     nights: Counter[int]
@@ -183,18 +206,18 @@ def count_bucket(
 
 @dataclass(frozen=True)
 class MergeRules:
-    """Where merged tables are written, and what is left out.
+    """The place of merged tables, and the rules that leave out counts.
 
     Attributes
     ----------
     root, prefix
-        As of `write_bucket`.
+        Arguments of `write_bucket`.
     min_sessions
         A night has no counts of queries with fewer sessions in it.
     first_day
         Earlier nights are left out; in days since 1970.
     known
-        The documents of the data, where others are left out; None if all count.
+        The documents of the data, if all other documents are left out; None if all documents count.
     """
 
     root: Place
@@ -205,10 +228,21 @@ class MergeRules:
 
 
 class MergedBucket(NamedTuple):
-    """Date and entry of each table, rare queries of nights, and impressions of absent documents."""
+    """Date and entry of each table, and what the merge counted.
+
+    Attributes
+    ----------
+    tables
+        Date and entry of each table.
+    n_rare
+        Number of rare queries, night by night.
+    n_kept, n_absent
+        Number of impressions of the other queries, and of those of absent documents among them.
+    """
 
     tables: list[tuple[str, NightTable]]
     n_rare: int
+    n_kept: int
     n_absent: int
 
 
@@ -219,7 +253,7 @@ def merge_bucket(
     found = dict(zip(TABLES, get_joined(scratch, counts_of_sessions), strict=False))
     found = {name: _recent(rows, rules) for name, rows in found.items()}
     if not found["counts"].num_rows:
-        return MergedBucket([], 0, 0)
+        return MergedBucket([], 0, 0, 0)
     per_query = sums_of_rows(found["sessions"])
     n_rare = int((per_query.column(SESSIONS).to_numpy() < rules.min_sessions).sum())
     if n_rare:
@@ -228,7 +262,8 @@ def merge_bucket(
             found[name] = found[name].filter(pa.array(frequent))
     counts = sums_of_rows(found["counts"])
     there = _there(counts, rules.known)
-    n_absent = int(counts.column(IMPRESSIONS).to_numpy()[~there].sum())
+    impressions = counts.column(IMPRESSIONS).to_numpy()
+    n_kept, n_absent = int(impressions.sum()), int(impressions[~there].sum())
     counts = counts.filter(pa.array(there)) if n_absent else counts
     users = None
     if "users" in found:
@@ -236,7 +271,7 @@ def merge_bucket(
         users = _whole(users.filter(pa.array(_there(users, rules.known))) if n_absent else users)
     counts = counts.append_column(SESSIONS, pa.array(_looked_up(per_query, counts)))
     tables = write_bucket(rules.root, rules.prefix, bucket, BucketTables(_whole(counts), users))
-    return MergedBucket(tables, n_rare, n_absent)
+    return MergedBucket(tables, n_rare, n_kept, n_absent)
 
 
 def _there(rows: pa.Table, known: KnownDocuments | None) -> NDArray[np.bool_]:

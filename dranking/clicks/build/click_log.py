@@ -1,4 +1,4 @@
-"""What a log of clicks looks like, which of its sessions count, and what was found in it."""
+"""The description of a log of clicks, the rules by which its sessions count, and the findings."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ MAX_BUCKETS: Final = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class ClickLog:
-    """What a log of clicks looks like, and which of its sessions count.
+    """The form and columns of a log of clicks, and the rules by which its sessions count.
 
     Attributes
     ----------
     form
-        Kind of the log: `rows`, `lists` or `ubi`, see `dranking.clicks.logs`.
+        Form of the log: `rows`, `lists` or `ubi`; see `dranking.clicks.logs`.
     columns
-        Names of the columns. Of `ubi`, only user, arm, weight and context are used.
+        Names of the columns. Logs of the form `ubi` use only user, arm, weight, context and
+        filters.
     click_actions
-        `ubi`: values of ``action_name`` that are clicks.
+        Values of ``action_name`` that are clicks, in logs of the form `ubi`.
     where
         A condition on columns that rows of the log must fulfil, such as ``device == 'mobile'``; see
         `dranking.data.parquet.where`.
@@ -37,16 +38,16 @@ class ClickLog:
         First and last night to keep, such as ``2026-11-01``. With the logs of the days before and
         after, sessions over midnight are whole.
     min_sessions
-        A night has no counts of queries with fewer sessions in it. The rule looks at one night, so
-        that nights that are appended one by one are those of one build.
+        Queries with fewer sessions in a night have no counts in that night. The rule looks at each
+        night by itself, so that nights may be appended one by one or built together.
     max_unmatched
         Largest share of events that cannot be used; above it the log is refused.
-    hash_queries
-        Keep salted hashes in place of query texts.
+    keep_queries
+        Keep query texts in place of salted hashes. Data finds its queries in both.
     users
         Count by user also, for intervals that resample users.
     salt
-        Salt of hashes of users and queries; None for a random one, or that of the store.
+        Salt of the hashes of users and queries; None takes the salt of the store, or a random one.
     n_buckets
         Number of buckets of a new store; None to choose by the number of events.
     """
@@ -60,28 +61,32 @@ class ClickLog:
     until: str | None = None
     min_sessions: int = 1
     max_unmatched: float = 0.05
-    hash_queries: bool = False
+    keep_queries: bool = False
     users: bool = False
     salt: str | None = None
     n_buckets: int | None = None
 
 
 class ClickFacts(NamedTuple):
-    """What a build found in a log.
+    """The numbers that a build found in a log.
 
     Attributes
     ----------
     n_events
-        Events: results that were shown, and clicks alone.
+        Number of events: results that were shown, and clicks that came alone.
     problems
-        Events that were left out, by cause (`events.PROBLEMS`).
+        Number of events that were left out for each cause (`events.PROBLEMS`).
     notes
-        What else was counted (`events.NOTES`).
+        Other numbers that explain the counts (`events.NOTES`).
+    n_kept
+        Number of impressions in the nights that are kept, with those of documents that the data
+        lacks.
     """
 
     n_events: int
     problems: dict[str, int]
     notes: dict[str, int]
+    n_kept: int = 0
 
     @classmethod
     def of(cls, n_kept: int, found: Counter[str]) -> ClickFacts:
@@ -92,17 +97,25 @@ class ClickFacts(NamedTuple):
 
     @property
     def unmatched_share(self) -> float:
-        """The share of the events that were left out."""
-        return sum(self.problems.values()) / max(self.n_events, 1)
+        """The share of the events that were left out.
+
+        Documents are compared with the data in the nights that are kept only, so that the share of
+        absent ones is one of these nights.
+        """
+        n_absent = self.problems["absent_documents"]
+        unused = (sum(self.problems.values()) - n_absent) / max(self.n_events, 1)
+        return unused + (1 - unused) * n_absent / max(self.n_kept, 1)
 
     def check(self, most: float) -> None:
         """Raise DataError if a larger share of the events than `most` was left out."""
         if self.unmatched_share <= most:
             return
         causes = "\n".join(f"  {n:,}: {PROBLEMS[name]}" for name, n in self.problems.items() if n)
+        kept = f" ({self.n_kept:,} in the nights kept)" if self.n_kept else ""
         raise DataError(
-            f"{self.unmatched_share:.1%} of {self.n_events:,} events cannot be used, more than "
-            f"{most:.1%} (--max-unmatched):\n{causes}\nCorrect the log or the names of its columns."
+            f"{self.unmatched_share:.1%} of {self.n_events:,} events{kept} cannot be used, more "
+            f"than {most:.1%} (--max-unmatched):\n{causes}\n"
+            "Correct the log or the names of its columns."
         )
 
 
@@ -121,12 +134,22 @@ def checked_log(log: ClickLog) -> ClickLog:
     for name in ("since", "until"):
         if (day := getattr(log, name)) is not None:
             check_date(day, name)
-    if log.form != "ubi":
-        return log
     own = log.columns
+    if log.form != "ubi":
+        if own.clicked_ids and log.form == "rows":
+            raise UsageError("lists of clicked documents (clicked_ids) are of the form lists only.")
+        if log.click_actions != ("click",):
+            raise UsageError(f"the form {log.form} has no actions; click_actions are of ubi only.")
+        return log
+    for name in ("session", "query", "document", "position", "clicked", "time", "clicked_ids"):
+        if getattr(own, name) != getattr(LogColumns(), name):
+            raise UsageError(
+                f"User Behavior Insights have a {name.replace('_', ' ')} of their own, so that an "
+                "option for it says nothing; leave it out, or read such a log as rows or lists."
+            )
     user = own.user or UBI.user
-    columns = replace(UBI, user=user, arm=own.arm, weight=own.weight, context=own.context)
-    return replace(log, columns=columns)
+    given = {name: getattr(own, name) for name in ("arm", "weight", "context", "filters")}
+    return replace(log, columns=replace(UBI, user=user, **given))
 
 
 def parse_window(window: str) -> int:
@@ -135,7 +158,7 @@ def parse_window(window: str) -> int:
     Raises
     ------
     UsageError
-        If it is no such text.
+        If `window` has another form.
     """
     found = re.fullmatch(r"([1-9][0-9]{0,4})d", window)
     if not found:

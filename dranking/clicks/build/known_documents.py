@@ -1,4 +1,4 @@
-"""The documents of a data set, by which a build counts what was shown and is not there."""
+"""The documents of a data set: a build counts impressions of documents that the data lacks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dranking.engine.map_blocks import map_blocks
 Keys = NDArray[np.uint64]
 
 SEPARATOR = "\x1f"
-"""Between query and document, in the text that is hashed."""
+"""Stands between query and document in the text that is hashed."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,9 @@ class KnownDocuments:
     Attributes
     ----------
     keys
-        (n_documents,) 64-bit hashes of query and document, sorted. A document that is not there
-        passes for one that is with a probability of n_documents / 2^64.
+        (n_documents,) 64-bit hashes of query and document, sorted. With probability
+        n_documents / 2^64, a document that the data lacks has the hash of a document of the data,
+        and is taken for it.
     """
 
     keys: Keys

@@ -1,4 +1,4 @@
-"""Interleaving: one list from the lists of two rankers, and whose documents its users click.
+"""Interleaving: one list from the lists of two rankers, and credit for clicks on its documents.
 
 For the serving side: lists of document ids in, one list out, with the credit that a click on each
 document gives; no import beyond Python's standard library. A page shows `documents`, the log keeps
@@ -47,9 +47,9 @@ class Interleaved(NamedTuple, Generic[Id]):
     Attributes
     ----------
     documents
-        Ids, the first position first; no document twice.
+        Ids in the order of the page; no document is on the page twice.
     teams
-        The ranker that placed each document; None once one of two rankers had none left.
+        The ranker that placed each document; None where the other ranker had no documents left.
     shares
         Share of ranker b in a click on each document, in [0, 1]; None means that a click counts
         for neither.
@@ -144,7 +144,7 @@ def probabilistic(
 
 
 def preference(shares: Sequence[float | None], clicked: Collection[int]) -> float:
-    """How much the clicks on one page prefer ranker b: a number in [0, 1], 1/2 for neither.
+    """The preference of the clicks on one page for ranker b: from 0 to 1, 1/2 for neither.
 
     The number is the probability that more clicked documents come from b than from a, plus half of
     the probability that as many do, over the assignments of the documents to the rankers: 0, 1/2

@@ -1,4 +1,4 @@
-"""Which of two rankers users prefer, by an interval that may be looked at every day.
+"""The preference of users for one of two rankers, with an interval for looks at every day.
 
 The independent units are users, each with one number: the mean credit of the pages of the user's
 first day (UTC). A user who comes back on another day stays one unit, and changes nothing: values
@@ -34,7 +34,7 @@ Verdict: TypeAlias = Literal["a", "b", "futile", "changed", "open"]
 NEITHER: Final = 0.5
 WEEK: Final = 7
 MAX_POINTS: Final = 2_000
-"""Points of a drawn sequence, beyond which nothing more is seen."""
+"""Largest number of points of a figure; more points could not be told apart by eye."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class Units:
     arrival
         (n_users,) datetime64[us], ascending: the time of the user's first page.
     n_pages
-        Pages that the values are means of.
+        Number of pages over which the values are means.
     n_later_pages
-        Pages of later days of users, which do not count.
+        Number of pages of later days of users, which do not count.
     n_open_pages
-        Pages of days that may not be over, which do not count yet.
+        Number of pages of days that may not be over, which do not count yet.
     until
         The first day that does not count.
     """
@@ -74,7 +74,7 @@ class PreferenceSequence:
     units
         The users.
     lower, upper
-        (n_users,) ends, all of them right at once with probability 1 - alpha.
+        (n_users,) ends of the intervals; with probability 1 - alpha all of them hold the mean.
     alpha
         Probability that some interval misses the mean.
     margin
@@ -83,7 +83,7 @@ class PreferenceSequence:
         "b" or "a": the interval excludes 1/2 on that side. "futile": b is not better by `margin`.
         "changed": two intervals contradict each other, so that the mean has moved. Else "open".
     decided_after
-        Users after which the verdict stood; None for "open".
+        Number of users after which the verdict was reached; None for "open".
     """
 
     units: Units

@@ -1,4 +1,4 @@
-"""What labels need of the clicks on each document: sums over positions, nights, contexts, arms."""
+"""Sums over positions, nights, contexts and arms of the clicks on each document, for labels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LabelSums:
     impressions, clicks
         (n_documents,) n_d and c_d, where c_d may be a sum of weights of clicks.
     examined
-        (n_documents,) sum_k a_k n_dk: impressions that are worth one at position 1.
+        (n_documents,) sum_k a_k n_dk: impressions, counted in impressions at position 1.
     corrected
         (n_documents,) sum_k c_dk - b_k n_dk.
     inverse
@@ -52,7 +52,7 @@ class LabelSums:
 class Cells:
     """Rows of the counts: number of the document in `LabelSums`, counts, a_k, b_k and clipped a_k.
 
-    `squares` has the sums of squared weights of clicks; of clicks themselves, it is None.
+    `squares` has the sums of squared weights of clicks; it is None where clicks are counted.
     """
 
     row: Integers
@@ -74,7 +74,7 @@ def label_sums(
     counts
         Counts of whole queries.
     propensities
-        a_k and b_k.
+        The curves a_k and b_k.
     clip
         Smallest divisor of `inverse`.
     weighted

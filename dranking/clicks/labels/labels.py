@@ -5,14 +5,14 @@ k, with P(click) = a_k r + b_k (`a_k = p_k`, `b_k = 0` without trust bias) and n
 
 - `ips`: `sum_k (c_k - b_k n_k) / a_k / n` (Joachims et al. 2017; with b_k, the affine correction of
   Vardasbi et al. 2020). Its mean is r. With divisors clipped at tau, `max(a_k, tau)`, the variance
-  is smaller and the mean is too: documents that were shown deep are labelled too low.
+  is smaller, and so is the mean: documents that were shown deep get labels that are too low.
 - `ratio`: `(sum_k (c_k - b_k n_k) + s r0) / (sum_k a_k n_k + s)`, the posterior mean under a Gamma
   prior of mean r0 worth s impressions (`dranking.clicks.labels.prior.fit_prior`). Its variance is
   smaller than that of `ips`; documents with few impressions are drawn to r0.
-- `ctr`: `sum_k c_k / n`, with all of the bias of positions, for comparison.
+- `ctr`: `sum_k c_k / n`, for comparison: the bias of positions is not corrected.
 
 Documents that were never shown at a position of the propensities have no label. Labels are real
-numbers, `ips` labels may be negative or above 1.
+numbers; `ips` labels may be negative or above 1.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ QUERY_WEIGHTS: tuple[QueryWeights, ...] = ("one", "sessions", "inverse-variance"
 
 @dataclass(frozen=True)
 class LabelRules:
-    """How labels are made of counts.
+    """The rules by which labels are made of counts.
 
     Attributes
     ----------
@@ -48,10 +48,10 @@ class LabelRules:
     clip
         Smallest divisor of "ips"; 0 means no clipping. Clipped labels are biased.
     query_weights
-        "one": none. "sessions": the sessions of the query. "inverse-variance": one over the mean
-        variance that "ips" labels of its documents would have if every document had the mean
-        relevance of the prior; it depends on impressions and propensities, never on clicks, so
-        that comparisons of leave-query-out errors stay fair.
+        "one": no weights. "sessions": the number of sessions of the query. "inverse-variance": one
+        over the mean variance that "ips" labels of its documents would have if every document had
+        the mean relevance of the prior; it depends on impressions and propensities, never on
+        clicks, so that comparisons of leave-query-out errors stay fair.
     weighted
         Whether sums of a weight of clicks, such as dwell time, take the place of clicks.
     """
@@ -79,7 +79,7 @@ class Labels:
         (n_queries,) float64 weights of all queries of the counts, 0 for one without labels; None
         for weights "one".
     n_deep
-        Impressions deeper than the propensities, which count for nothing.
+        Number of impressions at positions without propensities, which count for nothing.
     """
 
     query: Integers
@@ -148,7 +148,7 @@ def _prior(propensities: Propensities, rules: LabelRules) -> Prior:
 
 
 def _values(sums: LabelSums, propensities: Propensities, rules: LabelRules) -> tuple[Array, Array]:
-    """Labels, and what one click of each cell is divided by."""
+    """The labels, and the number by which a label divides the clicks of each cell."""
     row, cells = sums.cells.row, sums.cells
     if rules.estimator == "ctr":
         return sums.clicks / sums.impressions, sums.impressions[row]
@@ -160,10 +160,11 @@ def _values(sums: LabelSums, propensities: Propensities, rules: LabelRules) -> t
 
 
 def _variances(sums: LabelSums, divisor: Array, propensities: Propensities) -> Array:
-    """Variances of labels, which are sums over cells of clicks divided by `divisor`.
+    """Variances of labels; a label is the sum over cells of clicks divided by `divisor`.
 
-    The variance of the clicks of a cell is `n q (1 - q)`, with the rate of clicks
-    `q = a r + b` that all cells of the document together say, drawn to the prior.
+    The variance of the number of clicks of a cell is `n q (1 - q)`, where `q = a r + b` is the
+    expected rate of clicks; r is estimated from all cells of the document and drawn to the prior.
+    If clicks have weights, the variance is that of the sum of weights.
     """
     cells, prior = sums.cells, propensities.prior
     if cells.squares is not None:

@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 SEPARATOR = "\x1f"
-"""Between number of a query and id of a document, in keys."""
+"""Stands between the number of a query and the id of a document in keys."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class LabelTable:
     values, variances
         (n_rows,) float64.
     n_deep
-        Impressions deeper than the propensities.
+        Number of impressions at positions without propensities.
     """
 
     query_ids: pa.Array
@@ -62,10 +62,7 @@ class LabelTable:
     def of_queries(self, rows: Integers) -> LabelTable:
         """The labels of the queries at these positions; -1 stands for a query without labels."""
         there = np.maximum(rows, 0)
-        starts = self.query_ptr[there]
-        sizes = np.where(rows < 0, 0, self.query_ptr[there + 1] - starts)
-        ptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        taken = np.arange(ptr[-1]) - np.repeat(ptr[:-1], sizes) + np.repeat(starts, sizes)
+        ptr, taken = self._taken(rows)
         weights = self.query_weights
         return replace(
             self,
@@ -76,6 +73,18 @@ class LabelTable:
             values=self.values[taken],
             variances=self.variances[taken],
         )
+
+    def rows_of(self, rows: Integers) -> Integers:
+        """The row in this table of each row of `of_queries(rows)`."""
+        return self._taken(rows)[1]
+
+    def _taken(self, rows: Integers) -> tuple[Integers, Integers]:
+        """`query_ptr` of some queries, and the rows of their documents."""
+        there = np.maximum(rows, 0)
+        starts = self.query_ptr[there]
+        sizes = np.where(rows < 0, 0, self.query_ptr[there + 1] - starts)
+        ptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        return ptr, np.arange(ptr[-1]) - np.repeat(ptr[:-1], sizes) + np.repeat(starts, sizes)
 
 
 def label_table(
@@ -122,11 +131,18 @@ def _table_of(counts: ClickCounts, propensities: Propensities, rules: LabelRules
     )
 
 
-def relabelled(blocks: Sequence[QueryBlock], table: LabelTable) -> list[QueryBlock]:
+def relabelled(
+    blocks: Sequence[QueryBlock], table: LabelTable
+) -> tuple[list[QueryBlock], NDArray[np.bool_]]:
     """Blocks with the labels of a table, whose queries are those of the blocks, in order.
 
     Documents that are not in the table have no label. Query weights of the table, if there are any,
     take the place of those of the blocks.
+
+    Returns
+    -------
+    blocks, is_matched
+        The blocks, and (n_rows,) whether a block has the document of a row of the table.
 
     Raises
     ------
@@ -134,15 +150,18 @@ def relabelled(blocks: Sequence[QueryBlock], table: LabelTable) -> list[QueryBlo
         If a block has no document ids.
     """
     done, first = [], 0
+    is_matched = np.zeros(table.n_documents, bool)
     for block in blocks:
         own = table.of_queries(np.arange(first, first + block.n_queries))
+        before = table.query_ptr[first]
         first += block.n_queries
         rows = matching_rows(block, own)
         relevance = np.full(block.n_documents, np.nan)
         relevance[rows >= 0] = own.values[rows[rows >= 0]]
+        is_matched[before + rows[rows >= 0]] = True
         weights = block.query_weights if own.query_weights is None else own.query_weights
         done.append(replace(block, relevance=relevance, query_weights=weights))
-    return done
+    return done, is_matched
 
 
 def document_ids_of(block: QueryBlock) -> pa.Array:

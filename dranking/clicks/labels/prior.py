@@ -12,7 +12,8 @@ from dranking.clicks.counts import ClickCounts
 from dranking.clicks.labels.label_sums import label_sums
 from dranking.clicks.propensities.propensities import Prior, Propensities
 from dranking.clicks.store.source import ClickSource, QueryFold, as_source, bucket_tasks
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import Executor
 from dranking.engine.tree_sum import tree_sum
 from dranking.errors import DataError
 
@@ -35,11 +36,12 @@ def fit_prior(
 ) -> Propensities:
     """The propensities, and those of their folds, with the prior of relevance that fits the clicks.
 
-    The estimate x of a document, its corrected clicks over its examined impressions, has mean r and
-    noise of a variance that counts and the mean relevance r0 say. Mean r0 and variance v of r over
-    documents follow from the weighted mean and the weighted spread of x, where a document weighs
-    one over v plus its noise; rounds go on until both stay. The pseudo-count is r0 / v. Weights and
-    noise depend on impressions, not on the clicks of the document, so that both are consistent.
+    The estimate x of a document, its corrected clicks over its examined impressions, has the mean r
+    and noise, whose variance follows from the counts and the mean relevance r0. Mean r0 and
+    variance v of r over documents follow from the weighted mean and the weighted spread of x, where
+    the weight of a document is one over the sum of v and its noise; rounds go on until r0 and v
+    stay. The pseudo-count is r0 / v. Weights and noise depend on impressions, not on the clicks of
+    the document, so that both are consistent.
 
     Raises
     ------

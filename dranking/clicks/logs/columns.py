@@ -34,6 +34,9 @@ class LogColumns:
         Ids of users, names of arms, and weights of clicks; None for none.
     context
         Columns whose values make the context.
+    filters
+        Columns of filters, texts or lists of texts: a query with other filters is another one, with
+        the id ``text | value | value``. Without any value the id is the text.
     """
 
     session: str = "session"
@@ -47,12 +50,13 @@ class LogColumns:
     arm: str | None = None
     weight: str | None = None
     context: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
 
     @property
     def needed(self) -> tuple[str, ...]:
         """Names of all columns that rows of events are made of."""
         names = (self.session, self.query, self.document, self.position, self.clicked, self.time)
-        more = (self.user, self.arm, self.weight, *self.context)
+        more = (self.user, self.arm, self.weight, *self.context, *self.filters)
         return tuple(dict.fromkeys(name for name in (*names, *more) if name is not None))
 
 

@@ -1,4 +1,4 @@
-"""Where records of CSV begin, in files that are read in ranges of bytes.
+"""The beginnings of CSV records, in files that are read in ranges of bytes.
 
 A line break inside of a quoted field ends no record, and whether a byte is inside of one depends on
 all bytes before it. So each range is followed from every state that it may begin in
@@ -32,12 +32,12 @@ States: TypeAlias = tuple[int, ...]
 
 
 def delimiter_of(place: Place) -> str:
-    """What separates the fields of a file."""
+    """The character that separates the fields of a file."""
     return "\t" if place.name.lower().removesuffix(".gz").endswith(".tsv") else ","
 
 
 def with_states(parts: Sequence[LogPart], run: Executor) -> list[LogPart]:
-    """The parts of a log, those of CSV files in several parts with `LogPart.csv_states`."""
+    """The parts of a log; parts of CSV files that have several parts get `LogPart.csv_states`."""
     tasks = [
         run.submit(followed_states, one.place, _first_byte(one), _first_byte(other), name="states")
         for one, other in pairwise(parts)
@@ -45,7 +45,7 @@ def with_states(parts: Sequence[LogPart], run: Executor) -> list[LogPart]:
     ]
     maps = iter(results_of(run, tasks, "states"))
     found, state = [], 0
-    for part, following in zip(parts, [*parts[1:], None], strict=True):
+    for part, following in zip(parts, [*parts, None][1:], strict=True):
         before = state
         is_cut = following is not None and _cut_between(part, following)
         state = next(maps)[before] if is_cut else 0
@@ -80,7 +80,7 @@ def followed_states(place: Place, start: int, stop: int) -> States:
 
 
 def record_start(place: Place, position: int, state: int) -> int:
-    """Where the first CSV record at or after a byte begins; the end of the file if there is none.
+    """The byte at which the first CSV record at or after a byte begins, or the end of the file.
 
     Parameters
     ----------

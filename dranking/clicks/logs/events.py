@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from dranking.clicks.hashes import hashed_texts, hashed_users, session_key
 from dranking.clicks.logs.columns import LogColumns, column_of
 from dranking.clicks.logs.values import (
+    NO_TEXT,
     NO_TIME,
     as_float,
+    missing_numbers,
     repeated_texts,
     texts,
     truths,
@@ -30,16 +32,20 @@ PROBLEMS: Final = {
     "ids_of_other_types": "ids that are neither text nor whole numbers",
     "missing_positions": "positions that are missing or no whole numbers",
     "positions_below_1": "positions that are 0 or negative",
+    "positions_too_deep": "positions below the 10,000th",
     "unreadable_times": "times that are missing or cannot be read",
+    "times_in_the_future": "times more than a day after the build",
     "unreadable_clicks": "clicks that are neither true nor false",
+    "unreadable_weights": "clicks whose weight is negative, infinite or no number",
     "clicks_without_impressions": "clicks on results that the session was not shown",
     "contradicting_positions": "events whose position is not that in the list of results",
     "absent_documents": "impressions of documents that the data lacks (--data)",
 }
-"""What can be wrong with an event, which is left out then."""
+"""Problems by which an event is left out; the text of each stands in tables and errors."""
 
 FOUND_LATER: Final = ("clicks_without_impressions", "contradicting_positions", "absent_documents")
-"""Problems of events that had been read."""
+"""Problems that show only after events were read; `ClickFacts.n_events` holds these events
+anyway."""
 
 NOTES: Final = {
     "filtered_rows": "rows that the filter leaves out",
@@ -49,19 +55,26 @@ NOTES: Final = {
     "sessions_over_midnight": "sessions that go on after the midnight of their night",
     "sessions_over_max_clicks": "sessions dropped, with more clicks than allowed",
     "sessions_of_other_nights": "sessions of nights that were not asked for",
+    "sessions_before_window": "sessions of nights before the window (--window)",
     "rare_queries": "queries left out of a night, with fewer sessions in it than asked for",
 }
-"""What is counted beside, because it decides what the counts are."""
+"""Other numbers that are reported, because they explain the counts; no event is wrong."""
 
-MAX_POSITION = 2**31 - 1
+FILTERED: Final = " | "
+"""Between a query and the values of its filters."""
+
+MAX_POSITION = 10_000
+"""Deeper positions are mistakes, and tables by position are as wide as the deepest one."""
+
+MAX_WEIGHT = 1e100  # sums of squares of more weights than there are stay finite
 
 
 @dataclass(frozen=True)
 class Privacy:
-    """How ids are kept: the salt of hashes, and whether query texts are hashed."""
+    """The salt of the hashes that stand for ids, and whether query texts are kept as they are."""
 
     salt: str
-    hash_queries: bool = False
+    keep_queries: bool = False
 
 
 class Events(NamedTuple):
@@ -70,9 +83,9 @@ class Events(NamedTuple):
     Attributes
     ----------
     rows
-        Columns: ``session`` and ``user``, uint64 hashes; ``query`` (null: that of the session),
-        ``document``, ``context`` and ``arm``, dictionaries of texts; ``position``, int32, 0 for
-        unknown; ``shown`` and ``clicked``; ``time``, int64 microseconds since 1970 in UTC;
+        Columns: ``session`` and ``user``, uint64 hashes; ``query`` (null means the query of the
+        session), ``document``, ``context`` and ``arm``, dictionaries of texts; ``position``, int32,
+        0 for unknown; ``shown`` and ``clicked``; ``time``, int64 microseconds since 1970 in UTC;
         ``weight``, float64.
     found
         Counts by the names of `PROBLEMS` and `NOTES`.
@@ -103,7 +116,7 @@ def row_events(table: pa.Table, columns: LogColumns, privacy: Privacy) -> Events
     raw = Raw(
         session=column_of(table, columns.session),
         user=column_of(table, columns.user),
-        query=column_of(table, columns.query),
+        query=query_of(table, columns),
         document=column_of(table, columns.document),
         position=column_of(table, columns.position),
         clicked=column_of(table, columns.clicked),
@@ -123,7 +136,7 @@ def make_events(raw: Raw, privacy: Privacy, *, shown: bool) -> Events:
     raw
         The columns. Without `query`, events take the query of their session.
     privacy
-        How ids are kept.
+        Salt of the hashes, and whether query texts are kept.
     shown
         Whether the events are impressions; otherwise each is a click alone, and its position may
         be unknown.
@@ -136,6 +149,7 @@ def make_events(raw: Raw, privacy: Privacy, *, shown: bool) -> Events:
     checks.drop("unreadable_times", time == NO_TIME)
     clicked, unclear = truths(raw.clicked)
     checks.drop("unreadable_clicks", unclear)
+    weight = _weights(raw.weight, clicked, checks)
     rows = pa.table(
         {
             "session": _session_hashes(session, privacy),
@@ -148,7 +162,7 @@ def make_events(raw: Raw, privacy: Privacy, *, shown: bool) -> Events:
             "shown": np.full(len(position), shown),
             "clicked": clicked,
             "time": time,
-            "weight": _weights(raw.weight),
+            "weight": weight,
         }
     )
     checks.found["times_in_other_zones"] += n_shifted
@@ -156,7 +170,7 @@ def make_events(raw: Raw, privacy: Privacy, *, shown: bool) -> Events:
 
 
 class _Checks:
-    """Which events are kept, and how many are left out for which cause, the first that holds."""
+    """The events to keep, and how many are left out; an event counts for its first problem."""
 
     def __init__(self, n_events: int) -> None:
         self.kept = np.ones(n_events, bool)
@@ -182,23 +196,30 @@ def _positions(values: pa.Array | None, checks: _Checks, needed: bool) -> NDArra
         return np.zeros(len(checks.kept), np.int32)
     if pa.types.is_integer(values.type) and not values.null_count:
         whole = values.to_numpy()
-        checks.drop("missing_positions", (whole > MAX_POSITION) | (whole < -MAX_POSITION))
-        checks.drop("positions_below_1", whole < 1)
-        positions: NDArray[np.int32] = whole.astype(np.int32)
-        return positions
+        return _in_range(whole, checks)
     numbers = as_float(values)
     missing = np.isnan(numbers)
-    fraction = ~missing & ((numbers != np.floor(numbers)) | (np.abs(numbers) > MAX_POSITION))
+    fraction = ~missing & ((numbers != np.floor(numbers)) | np.isinf(numbers))
     checks.drop("missing_positions", fraction | missing if needed else fraction)
-    checks.drop("positions_below_1", ~missing & (numbers < 1))
-    return np.where(missing | fraction, 0.0, numbers).astype(np.int32)
+    return np.where(missing, 0, _in_range(np.where(missing | fraction, 1.0, numbers), checks))
 
 
-def _weights(values: pa.Array) -> NDArray[np.float64]:
+def _in_range(positions: NDArray[Any], checks: _Checks) -> NDArray[np.int32]:
+    """Whole numbers as positions, where they can be one."""
+    low, deep = positions < 1, positions > MAX_POSITION
+    checks.drop("positions_below_1", low)
+    checks.drop("positions_too_deep", deep)
+    return np.where(low | deep, 0, positions).astype(np.int32)
+
+
+def _weights(values: pa.Array, clicked: NDArray[np.bool_], checks: _Checks) -> NDArray[np.float64]:
+    """(n,) weights, 0 where there is none; those of results without a click say nothing."""
     if pa.types.is_null(values.type):
         return np.zeros(len(values))
-    weights = as_float(values)
-    return np.where(np.isfinite(weights), weights, 0.0)
+    weights, missing = as_float(values), missing_numbers(values)
+    readable = (weights >= 0) & (weights <= MAX_WEIGHT)
+    checks.drop("unreadable_weights", clicked & ~readable & ~missing)
+    return np.where(readable, weights, 0.0)
 
 
 def _session_hashes(ids: pa.DictionaryArray, privacy: Privacy) -> NDArray[np.uint64]:
@@ -225,10 +246,41 @@ def _queries(ids: pa.DictionaryArray | None, n_rows: int, privacy: Privacy) -> p
         return pa.DictionaryArray.from_arrays(
             pa.nulls(n_rows, pa.int32()), pa.array([], pa.string())
         )
-    if not privacy.hash_queries:
+    if privacy.keep_queries:
         return ids
     hashed = pa.array(hashed_texts(ids.dictionary.to_pylist(), privacy.salt), pa.string())
     return pa.DictionaryArray.from_arrays(ids.indices, hashed)
+
+
+def query_of(table: pa.Table, columns: LogColumns) -> pa.Array:
+    """The queries, with the values of their filters."""
+    queries = column_of(table, columns.query)
+    if not columns.filters:
+        return queries
+    ids, wrong = texts(queries)
+    ids = ids.cast(pa.string())
+    values = [_filter_texts(column_of(table, name)) for name in columns.filters]
+    has_value = np.any([np.asarray(pc.not_equal(each, "")) for each in values], axis=0)
+    filtered = pc.binary_join_element_wise(ids, *values, FILTERED)
+    queries = pc.if_else(pa.array(has_value), filtered, ids)
+    return pc.if_else(pa.array(wrong), NO_TEXT, queries)
+
+
+def _filter_texts(values: pa.Array) -> pa.Array:
+    """Values of a filter as texts; those of a list have no order."""
+    kind = values.type
+    if pa.types.is_null(kind):
+        return pa.array([""] * len(values))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        entries = _filter_texts(values.flatten()).to_pylist()
+        stops = np.cumsum(pc.fill_null(pc.list_value_length(values), 0).to_numpy())
+        starts = np.append(0, stops)
+        own = [sorted(entries[i:j]) for i, j in zip(starts, stops, strict=False)]
+        return pa.array([",".join(filter(None, each)) for each in own], pa.string())
+    if pa.types.is_boolean(kind):
+        values = values.cast(pa.string())
+    names, wrong = texts(values)
+    return pc.if_else(pa.array(wrong), NO_TEXT, pc.fill_null(names.cast(pa.string()), ""))
 
 
 def _named(values: pa.Array) -> pa.DictionaryArray:

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 from dranking.clicks.logs.columns import has_column
 from dranking.data.letor.text_ranges import TextRange, text_ranges
 from dranking.data.letor.text_source import is_compressed
-from dranking.data.parquet.files import ParquetPart, parts_below, read_part, read_schema
 from dranking.data.parquet.hive_folders import folder_values
+from dranking.data.parquet.listing import is_hidden, parts_below
+from dranking.data.parquet.part import ParquetPart, read_part
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import exists, file_size, list_files, open_input
@@ -25,10 +26,11 @@ CHUNK_ROWS = 1 << 18
 """Rows of a log that are in memory at a time, unless a row group of parquet has more."""
 
 RANGE_BYTES = 1 << 26
-"""Bytes of a plain file of text that one task reads."""
+"""Bytes of an uncompressed file of text that one task reads."""
 
 BYTES_PER_EVENT = 64
-"""A guess for text, from which the number of buckets follows; it changes no result."""
+"""Bytes of text that an event is assumed to take. The number of buckets follows from this guess; it
+changes no result."""
 
 _ENDINGS: dict[str, FileForm] = {
     ".parquet": "parquet",
@@ -51,14 +53,14 @@ class LogPart:
     folders
         Values of the folders ``key=value`` that it lies in, which are columns.
     n_events
-        About the events in it.
+        Estimated number of events in it.
     parquet, start, stop
         The parquet file, and the range of its rows.
     text
         The lines of a file of text.
     csv_states
-        CSV: the states (`csv_records`) before the last byte that stands before the range of the
-        part, and before the last byte of the range.
+        For CSV, the states (`csv_records`) before two bytes: the last one before the range of the
+        part, and the last one of the range.
     """
 
     place: Place
@@ -79,7 +81,7 @@ def find_logs(sources: Sequence[AnyPlace], needed: Sequence[str]) -> list[LogPar
     ----------
     sources
         Files, or folders, which are read with the folders below them. Names that begin with a dot
-        or an underscore are passed over.
+        or an underscore, unless they are ``key=value``, are passed over.
     needed
         Columns that every parquet file must have, unless a folder has the name.
 
@@ -104,7 +106,7 @@ def _files_at(root: Place) -> list[Place]:
     if root.is_file():
         return [root]
     found = [file for file in list_files(root) if _form_of(file.name)]
-    found = [f for f in found if not any(name[0] in "._" for name in parts_below(f, root))]
+    found = [f for f in found if not any(map(is_hidden, parts_below(f, root)))]
     if not found:
         raise DataError(
             f"{root}: there are no logs in it; their names end in "
@@ -130,8 +132,8 @@ def _parts_of(
         raise UsageError(f"{file}: the name of a log ends in {', '.join(_ENDINGS)}, or .gz after.")
     if form != "parquet":
         return _parts_of_text(file, form, folders)
-    check_columns(str(file), read_schema(file), [n for n in needed if n not in dict(folders)])
-    part = read_part(file)
+    part, schema = read_part(file)
+    check_columns(str(file), schema, [n for n in needed if n not in dict(folders)])
     leaves = _leaves(file)
     parts, start = [], 0
     for group, stop in enumerate(part.group_ptr[1:]):

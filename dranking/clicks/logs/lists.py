@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.clicks.logs.columns import LogColumns, column_of
-from dranking.clicks.logs.events import Events, Privacy, Raw, make_events
+from dranking.clicks.logs.events import Events, Privacy, Raw, make_events, query_of
+from dranking.clicks.logs.values import texts
 
 QUERY_ID = "query_id"
 HITS = "query_response_hit_ids"
@@ -86,9 +87,10 @@ def _shown(
 
 
 def _of_sessions(table: pa.Table, columns: LogColumns, rows: pa.Array) -> dict[str, Any]:
-    """What all documents of a session share, for the sessions in these rows."""
-    names = ("session", "user", "query", "time", "arm")
+    """The columns that all documents of a session share, for the sessions in these rows."""
+    names = ("session", "user", "time", "arm")
     return {
+        "query": query_of(table, columns).take(rows),
         **{name: column_of(table, getattr(columns, name)).take(rows) for name in names},
         "context": tuple(column_of(table, name).take(rows) for name in columns.context),
     }
@@ -120,9 +122,9 @@ def ubi_events(
     table
         Rows of the index of queries, of events, or of both, also inside of ``_source``.
     columns
-        Columns of user, arm, weight and context; the others have the names of `UBI`.
+        Columns of user, arm, weight, context and filters; the others have the names of `UBI`.
     privacy
-        How ids are kept.
+        Salt of the hashes, and whether query texts are kept.
     click_actions
         Actions that are clicks.
     """
@@ -132,7 +134,7 @@ def ubi_events(
     has_action = ~np.asarray(actions.is_null())
     is_click = np.zeros(table.num_rows, bool)
     if has_action.any():
-        chosen = pc.is_in(actions.cast(pa.string()), pa.array(list(click_actions)))
+        chosen = pc.is_in(texts(actions)[0].cast(pa.string()), pa.array(list(click_actions)))
         is_click = np.asarray(pc.fill_null(chosen, False))
     shown = list_events(table.filter(pa.array(~has_action)), columns, privacy)
     events = table.filter(pa.array(is_click))

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
 from dranking.clicks.logs.columns import has_column
 from dranking.clicks.logs.csv_records import delimiter_of, opened_bytes, record_start
 from dranking.clicks.logs.files import CHUNK_ROWS, LogPart, check_columns
+from dranking.clicks.logs.utf8 import mended
+from dranking.clicks.logs.values import NO_TEXT
 from dranking.data.letor.text_source import line_chunks, line_start
-from dranking.data.parquet.files import ParquetFiles, ParquetPart, read_schema
+from dranking.data.parquet.files import ParquetFiles
+from dranking.data.parquet.part import ParquetPart, read_part
 from dranking.errors import DataError
 from dranking.files.places import Place
 from dranking.files.reading import file_size, open_input
@@ -26,12 +32,19 @@ from dranking.files.reading import file_size, open_input
 CHUNK_BYTES = 1 << 25
 """Bytes of text that are parsed at a time."""
 
-NO_ID = "\0"
-"""Stands for a value that is no id, so that it is counted as one."""
+MOST_BREAKS = 10
+"""A record of CSV with more line breaks has a quote that was not closed where it should be."""
+
+_WHOLE_NUMBER = r"^(-?\d+)[.]0+$"
+_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def read_log(
-    part: LogPart, columns: Sequence[str], needed: Sequence[str], found: Counter[str]
+    part: LogPart,
+    columns: Sequence[str],
+    needed: Sequence[str],
+    found: Counter[str],
+    single: Collection[str] = (),
 ) -> Iterator[pa.Table]:
     """Yield the rows of a part in tables, with the folders' values as columns.
 
@@ -42,16 +55,18 @@ def read_log(
     columns
         Names of the columns to read; those that are absent are left out.
     needed
-        Those of them that CSV must have.
+        Columns among these that a CSV file must have.
     found
         Counts by problem; lines that cannot be read are added.
+    single
+        Columns with one value a row: of JSON lines, a list there is `NO_TEXT`.
 
     Raises
     ------
     DataError
         If the file cannot be read, or lacks a column.
     """
-    for table in _tables(part, columns, needed, found):
+    for table in _tables(part, columns, needed, found, single):
         for key, value in part.folders:
             if key in columns and key not in table.column_names:
                 values = pa.repeat(pa.scalar(value, pa.string()), table.num_rows)
@@ -60,7 +75,11 @@ def read_log(
 
 
 def _tables(
-    part: LogPart, columns: Sequence[str], needed: Sequence[str], found: Counter[str]
+    part: LogPart,
+    columns: Sequence[str],
+    needed: Sequence[str],
+    found: Counter[str],
+    single: Collection[str],
 ) -> Iterator[pa.Table]:
     if part.parquet is not None:
         yield from _parquet(part.parquet, range(part.start, part.stop), columns)
@@ -71,20 +90,23 @@ def _tables(
             yield from _csv(part, columns, own, found)
         else:
             for chunk in _lines(part):
-                yield json_table(chunk, columns, found)
+                yield json_table(chunk, columns, found, single)
     except FileNotFoundError as error:
         raise DataError(f"{part.place}: there is no such file.") from error
     except (pa.ArrowException, EOFError, OSError, zlib.error) as error:
+        reason = str(error)
+        if "straddl" in reason:  # Arrow's word for a record that is longer than a block
+            reason = f"a record has {CHUNK_BYTES:,} bytes or more, as if a quote is never closed"
         raise DataError(
-            f"{part.place}: cannot be read as {part.form} ({error}). Copy or write it again."
+            f"{part.place}: cannot be read as {part.form} ({reason}). Copy or write it again."
         ) from error
 
 
 def _parquet(file: ParquetPart, rows: range, columns: Sequence[str]) -> Iterator[pa.Table]:
-    schema = read_schema(file.place)
+    _, schema = read_part(file.place)
     top = [name if name in schema.names else name.split(".")[0] for name in columns]
     own = [name for name in dict.fromkeys(top) if has_column(schema, name)]
-    # Text that the file has as dictionaries is not made rows and then dictionaries again.
+    # Columns of text are read as dictionaries, as the file stores them: a text is decoded once.
     kinds = {name: schema.field(name).type for name in own}
     texts = [name for name, kind in kinds.items() if kind in (pa.string(), pa.large_string())]
     files = ParquetFiles([file], texts)
@@ -136,10 +158,12 @@ def _records(part: LogPart) -> Iterator[Any]:
         yield file
 
 
-def json_table(text: bytes, columns: Sequence[str], found: Counter[str]) -> pa.Table:
+def json_table(
+    text: bytes, columns: Sequence[str], found: Counter[str], single: Collection[str] = ()
+) -> pa.Table:
     """The columns of lines of JSON objects, named by their full paths such as ``a.b``.
 
-    Values of one column may differ in type: ids are made texts, and what is no id is `NO_ID`.
+    Values of one column may differ in type: ids are made texts, and what is no id is `NO_TEXT`.
     """
     records = []
     for line in text.splitlines():
@@ -153,13 +177,13 @@ def json_table(text: bytes, columns: Sequence[str], found: Counter[str]) -> pa.T
             records.append(record.get("_source", record))
         else:
             found["unreadable_lines"] += 1
-    return pa.table({name: _json_column(records, name) for name in columns})
+    return pa.table({name: _json_column(records, name, name in single) for name in columns})
 
 
-def _json_column(records: Sequence[Any], name: str) -> pa.Array:
+def _json_column(records: Sequence[Any], name: str, is_single: bool) -> pa.Array:
     values = [_dig(record, name) for record in records]
     kinds = {type(value) for value in values} - {type(None)}
-    if list in kinds:
+    if list in kinds and not is_single:
         rows = [v if isinstance(v, list) else [] if v is None else [v] for v in values]
         inner = {type(value) for row in rows for value in row} - {type(None)}
         if len(inner) > 1 or not inner <= {str, int, float, bool}:
@@ -190,33 +214,38 @@ def _dig(record: Any, name: str) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """An id as text; the text `NO_ID` for what is no id."""
+    """An id as text; the text `NO_TEXT` for what is no id."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return str(int(value))
-    return repr(value) if isinstance(value, float) else NO_ID
+    return repr(value) if isinstance(value, float) else NO_TEXT
 
 
 def _csv(
     part: LogPart, columns: Sequence[str], needed: Sequence[str], found: Counter[str]
 ) -> Iterator[pa.Table]:
-    """Columns of a part of a CSV file as texts; an empty field is missing."""
+    """Columns of a part of a CSV file as texts; an empty field is missing.
+
+    A quote that is not closed takes the lines after it into its record. They all count as lines
+    that cannot be read. Whatever the columns asked for, all are looked at for such a record. So do
+    lines with bytes that are not UTF-8 in one of the columns asked for.
+    """
     place = part.place
 
     def skip(row: Any) -> str:
-        found["unreadable_lines"] += 1
+        found["unreadable_lines"] += 1 + len(_BREAK.findall(row.text))
         return "skip"
 
     with _open(place) as file:
-        header = pa.csv.open_csv(file, parse_options=_parse_options(place, lambda _: "skip")).schema
+        options = _parse_options(place, lambda _: "skip")
+        header = pa.csv.open_csv(mended(file), parse_options=options).schema
     check_columns(str(place), header, needed)
-    own = [name for name in columns if name in header.names]
+    own = {name: header.names.index(name) for name in columns if name in header.names}
     convert = pa.csv.ConvertOptions(
-        include_columns=own,
-        column_types=dict.fromkeys(own, pa.string()),
+        column_types=dict.fromkeys(header.names, pa.string()),
         strings_can_be_null=True,
         null_values=[""],
     )
@@ -227,8 +256,43 @@ def _csv(
     with _records(part) as file:
         if file is None:
             return
-        for batch in pa.csv.open_csv(file, read, _parse_options(place, skip), convert):
-            yield pa.Table.from_batches([batch])
+        for batch in pa.csv.open_csv(mended(file), read, _parse_options(place, skip), convert):
+            whole = _whole_records(pa.Table.from_batches([batch]), found)
+            table = pa.table({name: whole.column(at) for name, at in own.items()})
+            yield _with_whole_numbers(_of_text(table, found))
+
+
+def _with_whole_numbers(records: pa.Table) -> pa.Table:
+    """The records with 12 for 12.0: CSV does not say what is a number, and ids may be numbers."""
+    for place, name in enumerate(records.column_names):
+        column = records.column(place)
+        if pc.any(pc.match_substring(column, ".0")).as_py():
+            column = pc.replace_substring_regex(column, _WHOLE_NUMBER, r"\1")
+            records = records.set_column(place, name, column)
+    return records
+
+
+def _of_text(records: pa.Table, found: Counter[str]) -> pa.Table:
+    """The records whose fields are texts."""
+    wrong = np.zeros(records.num_rows, bool)
+    for column in records.columns:
+        wrong |= np.asarray(pc.fill_null(pc.match_substring(column, NO_TEXT), False))
+    found["unreadable_lines"] += int(wrong.sum())
+    return records.filter(pa.array(~wrong)) if wrong.any() else records
+
+
+def _whole_records(records: pa.Table, found: Counter[str]) -> pa.Table:
+    """The records without those that hold more lines than a text of a query does."""
+    breaks = np.zeros(records.num_rows, np.int64)
+    for column in records.columns:
+        breaks += pc.fill_null(pc.count_substring(column, "\n"), 0).to_numpy()
+    swallows = breaks > MOST_BREAKS
+    if not swallows.any():
+        return records
+    lost = records.filter(pa.array(swallows))
+    at_end = sum(pc.sum(pc.ends_with(column, "\n")).as_py() or 0 for column in lost.columns)
+    found["unreadable_lines"] += int((breaks[swallows] + 1).sum()) - at_end
+    return records.filter(pa.array(~swallows))
 
 
 def _parse_options(place: Place, invalid_row: Callable[[Any], str]) -> Any:

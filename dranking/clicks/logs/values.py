@@ -17,10 +17,31 @@ DAY = 86_400 * MICROSECONDS
 NO_TIME = np.iinfo(np.int64).min
 
 _ISO = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.]\d{1,6})?)?(Z|z|[+-]\d\d(:?\d\d)?)?)?$"
+_UTC, _NANOSECONDS = r" ?UTC$", r"([.]\d{6})\d{1,3}"
 _NUMBER = r"^\s*[+-]?(\d+([.]\d*)?|[.]\d+)([eE][+-]?\d+)?\s*$"
 _ZONE = r"[T ].*(Z|z|[+-]\d\d(:?\d\d)?)$"
 _LATEST_SECONDS = 10**11  # the year 5138; larger numbers count milliseconds, or microseconds
-_LATEST = 253_402_300_800 * MICROSECONDS  # the year 10000
+_EARLIEST, _LATEST = -62_135_596_800 * MICROSECONDS, 253_402_300_800 * MICROSECONDS
+"""The years 1 to 9999."""
+
+NO_TEXT = "\0"
+"""Stands for what is no text, so that it is no id, time or number."""
+
+
+def strings(values: pa.Array) -> pa.Array:
+    """Texts as strings, `NO_TEXT` where bytes are not UTF-8."""
+    found = values.cast(pa.large_binary())
+    try:
+        return found.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_decoded(content) for content in found.to_pylist()], pa.string())
+
+
+def _decoded(content: bytes | None) -> str | None:
+    try:
+        return None if content is None else content.decode()
+    except UnicodeDecodeError:
+        return NO_TEXT
 
 
 def texts(values: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
@@ -33,7 +54,7 @@ def texts(values: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
     ids
         (n,) dictionary array of int32 codes and distinct strings.
     wrong
-        (n,) values that are no ids: truth values, fractions, texts with NUL, lists.
+        (n,) whether a value is no id: a truth value, a fraction, a text with NUL, a list.
     """
     named, wrong = repeated_texts(values)
     ids = named.dictionary
@@ -45,7 +66,7 @@ def texts(values: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
 
 
 def repeated_texts(values: pa.Array) -> tuple[pa.DictionaryArray, NDArray[np.bool_]]:
-    """As `texts`, but one text may be in the dictionary twice: enough where texts are hashed."""
+    """Like `texts`, but the dictionary may hold a text twice, which is enough for hashing."""
     if not pa.types.is_dictionary(values.type):
         values = _plain(values)
         values = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
@@ -65,14 +86,14 @@ def _plain(values: pa.Array) -> pa.Array:
     """The values in a type that has dictionaries."""
     if pa.types.is_nested(values.type):
         return pa.array([None if v is None else "\0" for v in values.to_pylist()], pa.string())
-    return values.cast(pa.string()) if is_text(values.type) else values
+    return strings(values) if is_text(values.type) else values
 
 
 def _text_values(values: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Distinct values as texts, and which of them are ids."""
     kind = values.type
     if is_text(kind):
-        ids = values.cast(pa.string())
+        ids = strings(values)
         return ids, ~np.asarray(pc.fill_null(pc.match_substring(ids, "\0"), False))
     if pa.types.is_floating(kind):
         numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)
@@ -94,27 +115,48 @@ def utc_microseconds(values: pa.Array) -> tuple[NDArray[np.int64], int]:
     n_shifted
         Times that were given in a zone other than UTC.
     """
+    times, shifted = _moments(values)
+    times = np.where((times >= _EARLIEST) & (times < _LATEST), times, NO_TIME)
+    return times, int((shifted & (times != NO_TIME)).sum())
+
+
+def _moments(values: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Microseconds, and which of the times were given in another zone."""
     kind = values.type
+    none = np.zeros(len(values), bool)
     if pa.types.is_dictionary(kind):
-        times, _ = utc_microseconds(values.dictionary)
-        codes = pc.fill_null(values.indices, 0).to_numpy()
-        found = times[codes] if len(times) else np.full(len(values), NO_TIME)
-        return np.where(np.asarray(values.is_null()), NO_TIME, found), 0
+        times, shifted = _moments(values.dictionary)
+        codes = pc.fill_null(values.indices, len(times)).to_numpy()
+        return np.append(times, NO_TIME)[codes], np.append(shifted, False)[codes]
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         zone = getattr(kind, "tz", None)
-        moments = values.cast(pa.timestamp("us", zone), safe=False)
-        other = len(values) - values.null_count if zone not in (None, "UTC") else 0
-        return _int64(moments), other
+        return _scaled(values), ~none if zone not in (None, "UTC") else none
     if is_text(kind):
-        return _from_texts(values.cast(pa.string()))
+        return _from_texts(strings(values))
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return _from_numbers(values), 0
-    return np.full(len(values), NO_TIME), 0
+        return _from_numbers(values), none
+    return np.full(len(values), NO_TIME), none
+
+
+def _scaled(values: pa.Array) -> NDArray[np.int64]:
+    """Timestamps and dates; `NO_TIME` where they are beyond all years."""
+    kind = values.type
+    if pa.types.is_date32(kind):
+        numbers, unit = values.cast(pa.int32()), DAY
+    else:
+        numbers = values.cast(pa.int64())
+        unit = {"s": MICROSECONDS, "ms": 1_000}.get(getattr(kind, "unit", "ms"), 1)
+    counted = pc.fill_null(numbers, 0).to_numpy().astype(np.int64)
+    if getattr(kind, "unit", None) == "ns":
+        counted //= 1_000
+    readable = (counted >= _EARLIEST // unit) & (counted <= _LATEST // unit)
+    readable &= np.asarray(values.is_valid())
+    return np.where(readable, np.where(readable, counted, 0) * unit, NO_TIME)
 
 
 def _from_numbers(values: pa.Array) -> NDArray[np.int64]:
     """Seconds, milliseconds or microseconds, by their size."""
-    numbers = pc.fill_null(values.cast(pa.float64()), np.nan).to_numpy(zero_copy_only=False)
+    numbers = as_float(values)
     size = np.abs(np.where(np.isfinite(numbers), numbers, 0.0))
     scale = np.where(
         size < _LATEST_SECONDS, MICROSECONDS, np.where(size < 1_000 * _LATEST_SECONDS, 1_000, 1)
@@ -124,9 +166,14 @@ def _from_numbers(values: pa.Array) -> NDArray[np.int64]:
     return np.where(readable, scaled, 0.0).astype(np.int64) + np.where(readable, 0, NO_TIME)
 
 
-def _from_texts(values: pa.Array) -> tuple[NDArray[np.int64], int]:
+def _from_texts(values: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Times as ISO 8601 has them, also with ``UTC`` at the end; no digits below microseconds."""
     out = np.full(len(values), NO_TIME)
     iso = np.asarray(pc.fill_null(pc.match_substring_regex(values, _ISO), False))
+    if not iso.all():
+        values = pc.replace_substring_regex(values, _UTC, "Z")
+        values = pc.replace_substring_regex(values, _NANOSECONDS, r"\1")
+        iso = np.asarray(pc.fill_null(pc.match_substring_regex(values, _ISO), False))
     zoned = np.asarray(pc.fill_null(pc.match_substring_regex(values, _ZONE), False))
     for chosen, kind in (
         (iso & ~zoned, pa.timestamp("us")),
@@ -144,7 +191,7 @@ def _from_texts(values: pa.Array) -> tuple[NDArray[np.int64], int]:
         chosen = rest & np.asarray(pc.fill_null(numbers, False))
         if chosen.any():
             out[chosen] = _from_numbers(values.filter(pa.array(chosen)).cast(pa.float64()))
-    return out, int(other.sum())
+    return out, other
 
 
 def _parsed(values: pa.Array, kind: pa.DataType) -> NDArray[np.int64]:
@@ -181,9 +228,12 @@ def truths(values: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     if pa.types.is_dictionary(kind):
         return truths(values.dictionary_decode())
     if is_text(kind):
-        lower = pc.utf8_lower(pc.fill_null(values.cast(pa.string()), ""))
+        lower = pc.utf8_lower(pc.fill_null(strings(values), ""))
         yes = np.asarray(pc.is_in(lower, pa.array(["true", "1", "1.0", "t", "yes"])))
         no = np.asarray(pc.is_in(lower, pa.array(["false", "0", "0.0", "f", "no", ""])))
+        if not (yes | no).all():
+            numbers = as_float(values)
+            yes, no = yes | (numbers > 0), no | (numbers == 0)
         return yes, ~yes & ~no
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         numbers = as_float(values)
@@ -192,16 +242,28 @@ def truths(values: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     return np.zeros(len(values), bool), ~np.asarray(values.is_null())
 
 
+def missing_numbers(values: pa.Array) -> NDArray[np.bool_]:
+    """(n,) where there is no value: null, NaN, or an empty text."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        values = values.dictionary_decode()
+        kind = values.type
+    if is_text(kind):
+        values = strings(values)
+        return np.asarray(pc.fill_null(pc.equal(pc.utf8_trim_whitespace(values), ""), True))
+    return np.asarray(values.is_null(nan_is_null=pa.types.is_floating(kind)))
+
+
 def as_float(values: pa.Array) -> NDArray[np.float64]:
     """Numbers, also those written as text; NaN where there is none."""
     kind: Any = values.type
     if pa.types.is_dictionary(kind):
         return as_float(values.dictionary_decode())
     if is_text(kind):
-        values = values.cast(pa.string())
+        values = strings(values)
         form = pc.match_substring_regex(values, _NUMBER)
         values = pc.utf8_trim_whitespace(pc.if_else(form, values, None)).cast(pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return np.full(len(values), np.nan)
-    numbers = pc.fill_null(values.cast(pa.float64()), np.nan)
+    numbers = pc.fill_null(values.cast(pa.float64(), safe=False), np.nan)
     return np.asarray(numbers, dtype=np.float64)

@@ -10,7 +10,7 @@ the mean r_d, so that V is estimated without bias from the counts: the estimator
 the position-based model, written with counts. Nothing is shrunk or clipped.
 
 - A document with less than `LEAST_EXAMINED` expected examinations, sum_k a_k n_dk, is not covered:
-  its relevance may be anything from 0 to 1. So a value is a lower and an upper one, the interval
+  its relevance may be anything from 0 to 1. So there are a lower and an upper value, the interval
   holds both, and a ranker whose pages are mostly not covered has no value.
 - The interval is over queries, drawn with the clicks on them. Errors of harvested propensities are
   carried along, and users who come back with other queries widen it where they are counted
@@ -19,7 +19,7 @@ the position-based model, written with counts. Nothing is shrunk or clipped.
   cancels, covered or not.
 
 Conditions. Users click by the position-based model with these propensities; relevance does not
-depend on the other documents or on the page's ranker, and did not change since. The value is one
+depend on the other documents or on the page's ranker, and has not changed since. The value holds
 for the queries of the log and their traffic. NDCG has a divisor, and cascade and listwise rewards
 depend on the documents above: their means are not linear in r, so that this estimator would be
 biased for them. The clicks must not be those that the ranker was trained on: a ranker that learned
@@ -52,7 +52,7 @@ Array: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
 LEAST_EXAMINED: Final = 1.0
-"""Expected examinations from which on the relevance of a document is estimated, not bounded."""
+"""Least number of expected examinations of a document whose relevance is estimated, not bounded."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class QueryValues:
     Attributes
     ----------
     lower, upper
-        (n_queries,) value, or difference of two values, with relevance 0 or 1, whichever gives less
-        or more, for documents that are not covered.
+        (n_queries,) least and largest value, or difference of two values, that documents which are
+        not covered allow with a relevance from 0 to 1.
     traffic
         (n_queries,) sessions of the query, by which values are averaged.
     covered, total
@@ -72,7 +72,7 @@ class QueryValues:
         (2, 2, n_curves, n_positions) sums over queries of the traffic times the derivatives of
         `lower` and of `upper` with respect to log a_k and to b_k of each curve.
     missing
-        (2,) queries with clicks that have no page, and their sessions.
+        (2,) number of queries with clicks that have no page, and of their sessions.
     keys
         (n_queries,) hashes of the ids of the queries (`dranking.clicks.propensities.resampling`).
     users
@@ -291,7 +291,7 @@ class _Documents:
         return noise
 
     def slopes(self, counts: ClickCounts, propensities: Propensities, traffic: Array) -> Array:
-        """Derivatives by way of the estimated relevance, as of one end of `QueryValues.slopes`."""
+        """Derivatives of values through the estimated relevance: a part of `QueryValues.slopes`."""
         curves = {curve.context: i for i, curve in enumerate(propensities.curves)}
         depth = max(len(curve.a) for curve in propensities.curves)
         curve = np.array([curves.get(name, 0) for name in counts.contexts], dtype=np.int64)

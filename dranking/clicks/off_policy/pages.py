@@ -47,13 +47,15 @@ class Pages:
         Raises
         ------
         DataError
-            If the documents have no ids.
+            If the documents have no ids, or a query has a document twice: its clicks would count
+            twice.
         """
         if block.doc_ids is None:
             raise DataError(
                 "the documents of the data have no ids, so that their clicks cannot be found; name "
                 "the column of ids with --docid-column."
             )
+        _check_documents_once(block, block.doc_ids)
         order = rank_order(np.asarray(scores, dtype=np.float64), block.query_ptr)
         sizes = np.diff(block.query_ptr)
         rank = np.arange(len(order)) - np.repeat(block.query_ptr[:-1], sizes)
@@ -67,7 +69,7 @@ class Pages:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Pages]) -> Pages:
-        """The pages of all parts."""
+        """The pages of all parts, which have no query in common."""
         before = np.cumsum([0, *(len(part.query_ids) for part in parts)])
         return cls(
             query_ids=np.concatenate([part.query_ids for part in parts]),
@@ -76,6 +78,23 @@ class Pages:
             rank=np.concatenate([part.rank for part in parts]),
         )
 
+    def check_queries_once(self) -> None:
+        """Check that every query has one page.
+
+        Raises
+        ------
+        DataError
+            If a query occurs twice: its clicks would count twice.
+        """
+        ordered = np.sort(self.query_ids)
+        repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+        if len(repeated):
+            raise DataError(
+                f"{len(repeated):,} queries, such as {str(repeated[0])!r}, occur more than once in "
+                "the data, so that their clicks would count twice. Give one list of documents for "
+                "each query: of data in several parts, the newest."
+            )
+
     def of_queries(self, query_ids: Texts) -> Pages:
         """The pages of the queries among some sorted ids; `query` becomes an index in these ids."""
         index = np.searchsorted(query_ids, self.query_ids)
@@ -83,6 +102,20 @@ class Pages:
         known[known] = query_ids[index[known]] == self.query_ids[known]
         rows = np.flatnonzero(known[self.query])
         return Pages(query_ids, index[self.query[rows]], self.document_ids[rows], self.rank[rows])
+
+
+def _check_documents_once(block: QueryBlock, doc_ids: pa.Array) -> None:
+    """Raise DataError if a query of a block has two documents of one id."""
+    number = doc_ids.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    query = np.repeat(np.arange(block.n_queries), np.diff(block.query_ptr))
+    order = np.lexsort((number, query))
+    same = (np.diff(query[order]) == 0) & (np.diff(number[order]) == 0)
+    if same.any():
+        row = order[np.argmax(same)]
+        raise DataError(
+            f"query {block.query_ids[query[row]]} has document {doc_ids[row]} more than once, "
+            "so that its clicks would count twice. Remove the repeated rows."
+        )
 
 
 def _texts(ids: pa.Array) -> Texts:

@@ -1,4 +1,4 @@
-"""What pages earn: expected clicks, or expected DCG of relevance."""
+"""Rewards of pages: expected clicks, or expected DCG of relevance."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Array: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Reward:
-    """What a page earns.
+    """The reward of a page.
 
     Attributes
     ----------
     kind
         "clicks": expected clicks; "dcg": expected DCG of relevance.
     cutoff
-        Documents of a page that count.
+        Number of documents of a page that count.
     """
 
     kind: Literal["clicks", "dcg"]
@@ -31,11 +31,11 @@ class Reward:
 
     @property
     def name(self) -> str:
-        """Such as ``clicks@10``."""
+        """The name of the reward, such as ``clicks@10``."""
         return f"{self.kind}@{self.cutoff}"
 
     def position_values(self, propensities: Propensities) -> Array:
-        """(cutoff,) v_k.
+        """(cutoff,) the value v_k of each position.
 
         Raises
         ------

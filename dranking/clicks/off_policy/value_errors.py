@@ -1,13 +1,14 @@
-"""What the interval over queries lacks: errors of propensities, and users who come back.
+"""Errors that the interval over queries lacks: of propensities, and by users who come back.
 
-Let z_q be what query q adds to the error of a mean of values: its traffic times the distance of its
-value from the mean, over all traffic. Queries that are drawn with their clicks say the variance of
-sum_q z_q, if queries are independent of each other and propensities are known.
+Let z_q be the part of query q in the error of a mean of values: its traffic times the distance of
+its value from the mean, divided by all traffic. The interval over queries draws queries with their
+clicks; this gives the variance of sum_q z_q if queries are independent of each other and the
+propensities are known. Two errors are missing.
 
 - *Propensities* that were estimated by a bootstrap over queries have replicates. In replicate r the
   mean moves by sum_q (t_rq - 1) z_q, where t_rq is how often it draws query q, and by the
-  derivatives of the mean times the errors of the propensities in r. The variance of the second, and
-  twice its covariance with the first, is what propensities add. Labels are made of the clicks on
+  derivatives of the mean times the errors of the propensities in r. Propensities add the variance
+  of the second term, and twice its covariance with the first term. Labels are made of the clicks on
   their own query, and are drawn with it.
 - *Users* who come back with other queries make queries dependent. With z_uq, the part of z_q that
   came from user u, the pairs of parts of one user add sum_u (sum_q z_uq)^2 - sum_uq z_uq^2: the
@@ -17,8 +18,8 @@ sum_q z_q, if queries are independent of each other and propensities are known.
 References
 ----------
 Cameron, Gelbach, Miller, Robust inference with multiway clustering, Journal of Business and
-Economic Statistics 29, 2011, equation 2.13: the variance by queries plus that by users less that by
-both.
+Economic Statistics 29, 2011, equation 2.13: the variance clustered by queries, plus the variance
+clustered by users, less the variance clustered by both.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ Array = NDArray[np.float64]
 
 
 def propensity_variance(values: QueryValues, end: int, propensities: Propensities) -> float:
-    """What errors of propensities add to the variance of a mean; at least 0.
+    """The part of the variance of a mean that comes from errors of propensities; at least 0.
 
     Parameters
     ----------
     values
         The values of pages.
     end
-        Whose mean it is: 0 for `QueryValues.lower`, 1 for `upper`.
+        The values whose mean is meant: 0 for `QueryValues.lower`, 1 for `QueryValues.upper`.
     propensities
-        Those of the values. Given ones have no errors.
+        The propensities from which the values were computed. Given propensities have no errors.
     """
     n_replicates = len(propensities.curves[0].a_replicates or ())
     if not n_replicates:
@@ -74,17 +75,17 @@ def _errors(curve: Curve, n_replicates: int) -> tuple[Array, Array]:
 
 
 def user_variance(values: QueryValues, ends: Array) -> float:
-    """What users with several queries add to the variance of a mean; at least 0.
+    """The part of the variance of a mean that comes from users with several queries; at least 0.
 
-    Without counts by user, nothing is known and nothing is added; so it is for visitors without an
-    id (`NO_USER`), who are no single user.
+    Without counts by user, nothing is known and nothing is added. Visitors without an id
+    (`NO_USER`) add nothing either, since they are not one user.
 
     Parameters
     ----------
     values
         The values of pages.
     ends
-        (n_queries,) the values whose mean it is: `QueryValues.lower` or `upper`.
+        (n_queries,) the values whose mean is meant: `QueryValues.lower` or `QueryValues.upper`.
     """
     known = values.users != NO_USER
     if not known.any():

@@ -1,10 +1,10 @@
 """Propensities of examination from contrasts, by conditional Poisson likelihood.
 
-Given the clicks `c_g` of a contrast g, how they spread over positions knows the propensities alone:
-position k gets the share `pi_gk = n_gk p_k / sum_l n_gl p_l`. With `theta_k = log p_k` the
-log-likelihood `sum_gk c_gk log pi_gk` is concave, its score is `sum_g c_gk - c_g pi_gk`, and no
-logarithm of a count is taken. A pass over the contrasts of some queries gives K scores and a K x K
-information matrix; these add up over queries.
+Given the clicks `c_g` of a contrast g, their distribution over positions depends on the
+propensities alone: position k gets the share `pi_gk = n_gk p_k / sum_l n_gl p_l`. With
+`theta_k = log p_k` the log-likelihood `sum_gk c_gk log pi_gk` is concave, its score is
+`sum_g c_gk - c_g pi_gk`, and no logarithm of a count is taken. A pass over the contrasts of some
+queries gives K scores and a K x K information matrix; these add up over queries.
 
 The likelihood has a single maximum if clicks lead from each position to each other one: there is a
 contrast with impressions at the former and a click at the latter (Ford 1957, for comparisons of
@@ -37,7 +37,7 @@ LONGEST_STEP = 2.0
 
 
 def clicks_between(contrasts: Contrasts, context: str | None) -> Array:
-    """Clicks at a position in contrasts with impressions at another one.
+    """Number of clicks at each position in contrasts that have impressions at each other position.
 
     Returns
     -------
@@ -55,9 +55,9 @@ def check_joined(clicks: Array, name: str) -> None:
     Parameters
     ----------
     clicks
-        What `clicks_between` returned, summed over all queries.
+        The sum over all queries of what `clicks_between` returns.
     name
-        Of the context, for the message.
+        Name of the context, for the error.
     """
     directed = (clicks > 0).astype(np.int8)
     shown = np.diag(clicks) if clicks.size else np.empty(0)
@@ -88,7 +88,7 @@ def maximum(parts: Sequence[Any], context: str | None, n_positions: int, run: Ex
     parts
         `Contrasts`, or futures of them.
     context
-        Name of the context whose contrasts count; None means all.
+        Name of the context whose contrasts count; None means all contexts.
     n_positions
         Number of positions; all of them are joined (`check_joined`).
     run
@@ -137,7 +137,7 @@ def bootstrap_replicates(
     parts, context, run
         As in `maximum`.
     theta
-        What `maximum` returned.
+        The logarithms that `maximum` returned.
     bootstrap
         Number of replicates, and seed.
 
@@ -194,7 +194,7 @@ def _information(clicks: Array, shares: Array) -> Array:
 
 
 def _solved(information: Array, score: Array) -> Array:
-    """The Newton step, in which the first position stays."""
+    """The Newton step, which leaves the first position as it is."""
     step = np.zeros(len(score))
     if len(score) > 1:
         step[1:] = np.linalg.lstsq(information[1:, 1:], score[1:])[0]
@@ -202,7 +202,7 @@ def _solved(information: Array, score: Array) -> Array:
 
 
 def _positions(chosen: NDArray[np.bool_]) -> str:
-    """Some positions in words, neighbours as ranges."""
+    """Some positions in words; neighbours are written as ranges."""
     numbers = (np.flatnonzero(chosen) + 1).tolist()
     runs: list[list[int]] = []
     for number in numbers:

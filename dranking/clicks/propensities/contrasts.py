@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ContrastRules:
-    """What may be compared with what.
+    """The rules by which impressions at two positions may be compared.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Contrasts:
     query, context
         (n_contrasts,) index of the query and of the context in the counts; queries ascend.
     impressions, clicks
-        (n_contrasts, n_positions) float64 whole numbers, from position 1 on.
+        (n_contrasts, n_positions) float64 whole numbers; the first column is position 1.
     query_keys
         (n_queries,) hashes of the ids of all queries in the counts (`hashes.query_keys`).
     contexts
@@ -73,10 +73,19 @@ class Contrasts:
         return sum(each.nbytes for each in own)
 
     def of(self, context: str | None, *, clicked: bool) -> Contrasts:
-        """The contrasts of one context, or of all for None; those with clicks only, if asked."""
+        """The contrasts of a context (None means all); with `clicked`, only those with clicks."""
         keep = self.chosen(context, clicked=clicked)
         rows = ("query", "context", "impressions", "clicks")
         return replace(self, **{name: getattr(self, name)[keep] for name in rows})
+
+    def of_context(self, context: str, n_positions: int) -> Contrasts:
+        """The contrasts of one context, which has no impression deeper than `n_positions`."""
+        found = self.of(context, clicked=False)
+        return replace(
+            found,
+            impressions=found.impressions[:, :n_positions],
+            clicks=found.clicks[:, :n_positions],
+        )
 
     def chosen(self, context: str | None, *, clicked: bool) -> NDArray[np.bool_]:
         """(n_contrasts,) which contrasts `of` keeps."""
@@ -95,7 +104,7 @@ def contrasts_of(counts: ClickCounts, rules: ContrastRules, n_positions: int) ->
 def contrasts_and_rows(
     counts: ClickCounts, rules: ContrastRules, n_positions: int
 ) -> tuple[Contrasts, Integers]:
-    """As `contrasts_of`, and the (n_rows,) contrast of each row of the counts, or -1 for none."""
+    """The result of `contrasts_of`, and the (n_rows,) contrast of each row of the counts, or -1."""
     within = [counts.query, counts.document, counts.context]
     if not rules.nights_are_arms:
         within.append(counts.night)
@@ -104,21 +113,23 @@ def contrasts_and_rows(
     fair = _of_one_position(arm, counts.position)
     fair |= np.isin(counts.arm, _indices(counts.arms, rules.randomised_arms))
     rows = np.flatnonzero(fair & (counts.position <= n_positions))
-    numbers, group_of_row = np.unique(group[rows], return_inverse=True)
-    cells = group_of_row * n_positions + counts.position[rows] - 1
+    rows = rows[~_of_one_position(run_numbers([group[rows]]), counts.position[rows])]
+    numbers, contrast = np.unique(group[rows], return_inverse=True)
+    cells = contrast * n_positions + counts.position[rows] - 1
     impressions, clicks = (
-        np.bincount(cells, values[rows], len(numbers) * n_positions).reshape(-1, n_positions)
+        np.bincount(cells, values[rows], len(numbers) * n_positions)
+        .reshape(-1, n_positions)
+        .astype(np.float64, copy=False)
         for values in (counts.impressions, counts.clicks)
     )
-    compared = (impressions > 0).sum(axis=1) > 1
-    firsts = _starts([group])[numbers[compared]]
+    firsts = _starts([group])[numbers]
     contrast_of_row = np.full(len(group), -1)
-    contrast_of_row[rows] = np.where(compared, np.cumsum(compared) - 1, -1)[group_of_row]
+    contrast_of_row[rows] = contrast
     contrasts = Contrasts(
         query=counts.query[firsts],
         context=counts.context[firsts],
-        impressions=impressions[compared],
-        clicks=clicks[compared],
+        impressions=impressions,
+        clicks=clicks,
         query_keys=query_keys(counts.query_ids),
         contexts=counts.contexts,
     )

@@ -1,4 +1,4 @@
-"""Propensities of examination: a file of them, and how they come about."""
+"""Propensities of examination: the file that holds them, and given propensities."""
 
 from __future__ import annotations
 
@@ -57,9 +57,10 @@ class Curve(BaseModel):
         95 % intervals, by bootstrap over queries; None where the numbers were given.
     a_replicates, b_replicates
         (n_replicates, K) slopes and intercepts of the replicates of this bootstrap; with counts by
-        user they carry what users who come back add (`Propensities.by_user`).
+        user they hold errors by users who come back too (`Propensities.by_user`).
     n_contrasts, n_clicks
-        Contrasts with clicks that the curve rests on, and their clicks; 0 where it was given.
+        Number of contrasts with clicks from which the curve was estimated, and of their clicks; 0
+        where the curve was given.
     """
 
     model_config = _STRICT
@@ -114,19 +115,20 @@ class Propensities(BaseModel):
     origin
         "given": a table; "power": k^-eta; "harvested": from contrasts between positions.
     curves
-        The curve of all contexts first, then those of single contexts.
+        The curve of all contexts, then the curves of single contexts.
     nights_are_arms, randomised_arms
         The rules of the contrasts.
     seed
         Seed of the bootstrap, with which values of rankers draw the same queries.
     by_user
-        Whether intervals and replicates hold what users who come back with other queries add.
+        Whether intervals and replicates hold errors by users who come back with other queries.
     prior
-        None before it is fitted (`fit_prior`).
+        The prior of relevance; None before `fit_prior` has fitted it.
     folds
-        For labels without the influence of other clicks on the same query: of each fold of the
-        queries (`dranking.clicks.store.source.QueryFold`), the propensities and the prior of all
-        other folds. Labels take them if there are any; all else takes the curves above.
+        For each fold of the queries (`dranking.clicks.store.source.QueryFold`), the propensities
+        and the prior of all other folds, so that the labels of a query do not depend on other
+        clicks on this query. If there are folds, labels use them; everything else uses the curves
+        above.
     """
 
     model_config = _STRICT
@@ -235,7 +237,7 @@ def given_propensities(
     Parameters
     ----------
     a
-        Slopes (propensities) of the positions 1, 2, ...; or such for each context, by its name,
+        Slopes (propensities) of the positions 1, 2, ...; or slopes for each context by its name,
         with the slopes for all other contexts under None.
     b
         Intercepts in the same form; None means no trust bias.

@@ -1,6 +1,6 @@
 """The Poisson bootstrap over queries, whose draws follow from the ids of the queries.
 
-In a replicate a query counts as often as a Poisson variable of mean 1 says: over many queries that
+In a replicate a query counts as often as a Poisson variable of mean 1 says: over many queries, this
 is the bootstrap that draws queries with replacement. The variable is a function of seed, replicate
 and query id. So buckets need not know of each other; and where propensities and values come from
 clicks on the same queries, both count a query equally often, which carries their dependence along.
@@ -25,7 +25,7 @@ _AT_MOST = special.pdtr(np.arange(20), 1.0)
 
 
 def times_drawn(keys: Keys, bootstrap: tuple[int, int]) -> Iterator[Array]:
-    """How often queries count, replicate by replicate.
+    """Yield the number of times that each query counts, replicate by replicate.
 
     Parameters
     ----------

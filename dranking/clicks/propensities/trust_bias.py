@@ -3,10 +3,11 @@
 Within a contrast the rates of clicks at positions k and l are `a_k r + b_k` and `a_l r + b_l` with
 the same r. Over the contrasts with both positions, the slope `a_l / a_k` is the covariance of both
 rates over the variance of the rate at k. The clicks of two arms are independent, so noise does not
-change the mean of their product; in the variance, `c (c - 1) / (n (n - 1))` takes the place of the
-squared rate, whose noise does. Nothing is assumed of the distribution of r, which may differ from
-pair to pair. (Maximising over an r of each contrast would be inconsistent, for each has few
-clicks.) The slopes of all pairs give `log a`, the intercepts give b, by weighted least squares.
+change the mean of their product. Noise does change the mean of the squared rate; in the variance,
+`c (c - 1) / (n (n - 1))` takes its place. Nothing is assumed of the distribution of r, which may
+differ from pair to pair. (Maximising the likelihood over the r of each contrast would be
+inconsistent, because a contrast has few clicks.) The slopes of all pairs give `log a`, the
+intercepts give b, by weighted least squares.
 
 (a, b) are known up to an affine change of r, which ranking ignores: a_1 = 1 and b_1 = 0.
 """
@@ -30,16 +31,15 @@ from dranking.errors import DataError
 
 Array = NDArray[np.float64]
 
-N_MOMENTS = 5
-"""Of a pair: sums of weights, both rates, their product, and the squared rate at the first."""
-
 LEAST_PRECISION = 3.0
-"""Spread of relevance over its standard error from which slopes can be told from noise."""
+"""Least ratio of the spread of relevance to its standard error at which slopes are estimated; below
+it, they cannot be told from noise."""
 
 
 def trust_bias(
     parts: Sequence[Any],
     context: str | None,
+    n_positions: int,
     bootstrap: tuple[int, int],
     run: Executor,
 ) -> tuple[Array, Array, Array]:
@@ -50,7 +50,9 @@ def trust_bias(
     parts
         `Contrasts`, or futures of them.
     context
-        Name of the context whose contrasts count; None means all.
+        Name of the context whose contrasts count; None means all contexts.
+    n_positions
+        Number of positions K.
     bootstrap
         Number of replicates, and seed.
     run
@@ -66,6 +68,9 @@ def trust_bias(
         If some positions are in no pair, or if relevance differs too little between documents, of
         all queries or of those of a replicate.
     """
+    if n_positions == 1:  # no pairs, and nothing to estimate
+        ones = np.ones((bootstrap[0], 1))
+        return np.ones(1), np.zeros(1), np.stack([ones, 0.0 * ones], axis=1)
     tasks = [run.submit(moments, part, context, bootstrap, name="trust bias") for part in parts]
     sums = tree_sum(run.gather(tasks))
     spread = _spread(sums)
@@ -78,11 +83,14 @@ def trust_bias(
 def moments(contrasts: Contrasts, context: str | None, bootstrap: tuple[int, int]) -> Array:
     """Moments of all pairs of positions.
 
+    The five moments of a pair are weighted sums over contrasts, of one, of the rates of clicks at
+    both positions, of the product of both rates, and of the squared rate at the first position.
+
     Returns
     -------
-    (1 + n_replicates, n_pairs, N_MOMENTS) float64: of all queries, then of each replicate, in
-    which queries count as often as `resampling.times_drawn` says. Pairs are in the
-    order of `itertools.combinations`.
+    (1 + n_replicates, n_pairs, 5) float64: the moments of all queries, then of each replicate, in
+    which queries count as often as `resampling.times_drawn` says. Pairs are in the order of
+    `itertools.combinations`.
     """
     found = contrasts.of(context, clicked=False)
     drawn = times_drawn(contrasts.query_keys, bootstrap)
@@ -92,7 +100,7 @@ def moments(contrasts: Contrasts, context: str | None, bootstrap: tuple[int, int
 
 
 def _of_pair(contrasts: Contrasts, first: int, second: int) -> Array:
-    """(n_queries, N_MOMENTS) sums over the contrasts of each query with both positions."""
+    """(n_queries, 5) the moments of each query, over its contrasts with both positions."""
     n, c = contrasts.impressions, contrasts.clicks
     both = (n[:, first] > 1) & (n[:, second] > 0)
     n1, n2, c1, c2 = n[both, first], n[both, second], c[both, first], c[both, second]
@@ -112,7 +120,7 @@ def _spread(sums: Array) -> Array:
 
 
 def _solved(sums: Array, usable: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Slopes and intercepts of the positions from the moments (n_pairs, N_MOMENTS) of pairs.
+    """Slopes and intercepts of the positions from the moments (n_pairs, 5) of pairs.
 
     In a replicate, noise may leave a usable pair without spread; the pair says nothing there.
 

@@ -1,4 +1,4 @@
-"""What users who come back add to the errors of propensities.
+"""The part of the errors of propensities that comes from users who come back.
 
 The bootstrap draws queries, as if clicks on different queries were independent. A user who always
 looks far down clicks at deep positions of every query that the user asks. With S_uq the part of
@@ -6,8 +6,9 @@ user u and query q in the score of the conditional likelihood, pairs of parts of
 
     sum_u S_u S_u' - sum_uq S_uq S_uq',    S_u = sum_q S_uq,
 
-to the variance of the score: variance by queries, plus that by users, less that by both. In a
-contrast g, with `r_g = c_g / sum_l n_gl p_l`, the clicks of u beyond those expected are
+to the variance of the score, which is then the variance clustered by queries, plus the variance
+clustered by users, less the variance clustered by both. In a contrast g, with
+`r_g = c_g / sum_l n_gl p_l`, the clicks of u beyond the expected ones are
 `e_ugk = c_ugk - n_ugk p_k r_g`, and the part of u in the score at position k is
 `e_ugk - pi_gk sum_l e_ugl`. Nothing is known of visitors without an id, and they add nothing.
 
@@ -40,7 +41,8 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 MAX_SHARES = 16
-"""Shares of the users that tasks sum up side by side; each bucket makes a part for each of them."""
+"""Largest number of shares that the users are divided into. A task sums up each share; every bucket
+has a part for each of these tasks."""
 
 
 class UserScores(NamedTuple):
@@ -68,18 +70,18 @@ def user_covariance(
     context: str | None,
     run: Executor,
 ) -> Array:
-    """What users who come back add to the variance of the score, at the maximum.
+    """The part of the variance of the score that comes from users who come back, at the maximum.
 
     Parameters
     ----------
     source
-        Counts, with counts by user.
+        Counts that include counts by user.
     rules
-        What is compared.
+        The rules by which positions are compared.
     theta
         (K,) logarithms of the propensities.
     context
-        Name of the context whose contrasts count; None means all.
+        Name of the context whose contrasts count; None means all contexts.
     run
         Runs the sums.
 
@@ -147,13 +149,13 @@ def cells_of_users(users: UserCounts) -> tuple[Integers, ClickCounts]:
 
 
 def share_of(part: UserScores, share: int, n_shares: int) -> UserScores:
-    """Those users of a part that one of the tasks sums up."""
+    """The users of a part that belong to one share."""
     chosen = part.users % np.uint64(n_shares) == share
     return part._replace(users=part.users[chosen], scores=part.scores[chosen])
 
 
 def products_within(part: UserScores) -> Array:
-    """`UserScores.within`."""
+    """The sum `UserScores.within` of a part."""
     return part.within
 
 
@@ -175,7 +177,7 @@ def drawn_errors(covariance: Array, information: Array, bootstrap: tuple[int, in
     Parameters
     ----------
     covariance
-        (K, K) of the score, as of `user_covariance`.
+        (K, K) covariance of the score, from `user_covariance`.
     information
         (K, K) information matrix of the score.
     bootstrap
@@ -183,8 +185,8 @@ def drawn_errors(covariance: Array, information: Array, bootstrap: tuple[int, in
 
     Returns
     -------
-    (n_replicates, K) float64, the first column 0: normal, with the covariance
-    I^-1 C I^-1 of the other positions, negative eigenvalues as 0.
+    (n_replicates, K) float64; the first column is 0. The other columns are normal with the
+    covariance I^-1 C I^-1, whose negative eigenvalues are set to 0.
     """
     n_replicates, seed = bootstrap
     errors = np.zeros((n_replicates, len(covariance)))

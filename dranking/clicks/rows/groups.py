@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 
 def packed_keys(keys: Sequence[NDArray[np.integer]]) -> list[NDArray[np.uint64]]:
-    """Columns of integers in few words, which order and tell rows apart as the columns do.
+    """Pack columns of integers into fewer columns, which give the rows the same order.
 
-    Hashing, comparing and sorting one word of a row is twice as fast as six; a word holds as many
-    columns, less their smallest values, as have room in 64 bits.
+    Rows are equal in the packed columns exactly if they are equal in the given ones. The smallest
+    value of each column is subtracted, and neighbouring columns share 64 bits where they fit.
+    Hashing, comparing and sorting one column is twice as fast as six.
 
     Parameters
     ----------
@@ -21,7 +22,7 @@ def packed_keys(keys: Sequence[NDArray[np.integer]]) -> list[NDArray[np.uint64]]
 
     Returns
     -------
-    Columns (n,), the most significant first.
+    Columns (n,) of 64 bits, the most significant first.
     """
     words: list[NDArray[np.uint64]] = []
     free = 0
@@ -76,7 +77,7 @@ class Groups:
         return len(self.first)
 
     def count(self, chosen: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """(n_groups,) rows of each group, or those of them that are chosen."""
+        """(n_groups,) number of rows of each group, or of its rows that are chosen."""
         rows = self.of_row if chosen is None else self.of_row[chosen]
         return np.bincount(rows, minlength=len(self)).astype(np.int64)
 

@@ -1,1 +1,1 @@
-"""From events to counts: events of one session together, and what counts once in a session."""
+"""From events to counts: the events of each session become impressions and clicks of results."""

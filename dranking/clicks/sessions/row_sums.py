@@ -20,9 +20,11 @@ from dranking.clicks.store.night_tables import (
 )
 
 SAMPLE: Final = 1 << 14
+"""Number of rows that are looked at to decide whether a table is summed."""
+
 FEWER: Final = 0.9
-"""Rows that are looked at, and the largest share of distinct ones among them at which sums make a
-table enough smaller to be worth a pass over it."""
+"""Largest share of distinct rows among these rows. If more of them are distinct, sums would not
+make the table small enough to be worth a pass over it."""
 
 
 def sums_of_rows(rows: pa.Table) -> pa.Table:
@@ -31,8 +33,8 @@ def sums_of_rows(rows: pa.Table) -> pa.Table:
     Parameters
     ----------
     rows
-        Some of the columns of keys (texts as dictionaries), and of the columns to sum, which are
-        added in the order of the rows.
+        Some of the columns of keys (texts as dictionaries), and some of the columns to sum; sums
+        are added in the order of the rows.
     """
     if not rows.num_rows:
         return rows

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dranking.clicks.rows.exchange import one_array
+from dranking.clicks.rows.split_files import one_array
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -18,13 +18,13 @@ UNKNOWN: Final = -1
 
 LENGTH: Final = "length"
 OWN: Final = ("document", "position", "clicked", "weight")
-"""Columns that events of a run have each for itself."""
+"""Columns in which the events of a run may differ."""
 
 
 class Runs(NamedTuple):
     """Events of a log in runs, which is how logs of pages of results lie on disk.
 
-    What a run shares is written, sent and hashed once for all its events.
+    The values that a run shares are written, sent and hashed once for all its events.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ def starts_of_runs(columns: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
 
 
 def comparable(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Values of a column, or the codes of its texts, `UNKNOWN` for null."""
+    """Values of a column, or the codes of its texts; null is `UNKNOWN`."""
     values = one_array(column)
     if pa.types.is_dictionary(values.type):
         values = values.indices.fill_null(UNKNOWN) if values.null_count else values.indices

@@ -17,9 +17,9 @@ Codes = NDArray[np.integer[Any]]
 
 @dataclass(frozen=True)
 class SessionEvents:
-    """Columns of events, or of results; texts as codes, sessions as numbers from 0.
+    """Columns of events, or of results; texts are codes, sessions are numbers from 0.
 
-    Codes and positions have as few bytes as they came with.
+    Codes and positions keep the integer types that they were read with.
     """
 
     session: Ints

@@ -1,4 +1,4 @@
-"""Sessions: repeated events, clicks of results that were shown, nights, and counts of sessions."""
+"""Counting of sessions: repeated events, clicks that came alone, nights, and sums."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dranking.clicks.hashes import NO_USER
 from dranking.clicks.logs.values import DAY
-from dranking.clicks.rows.exchange import one_array
 from dranking.clicks.rows.groups import Groups
+from dranking.clicks.rows.split_files import one_array
 from dranking.clicks.sessions.row_sums import sums_if_fewer
 from dranking.clicks.sessions.runs import UNKNOWN, Runs, starts_of_runs
 from dranking.clicks.sessions.session_events import Codes, Ints, SessionEvents
@@ -34,7 +34,7 @@ from dranking.clicks.store.night_tables import (
 
 @dataclass(frozen=True)
 class SessionRules:
-    """Which sessions count.
+    """The rules by which sessions count.
 
     Attributes
     ----------
@@ -62,13 +62,13 @@ class SessionCounts(NamedTuple):
         Keys (texts as dictionaries, position, night in days since 1970) and sums; rows
         may have equal keys.
     sessions
-        Columns query, night, and the number of sessions with the query.
+        Table with the columns query, night, and number of sessions with the query.
     users
-        As `counts`, with the user among the keys, or None.
+        Counts with the user as one more key, or None.
     nights
         Number of sessions by day.
     found
-        What was found, by the names of `events.PROBLEMS` and `events.NOTES`.
+        Counts by the names of `events.PROBLEMS` and `events.NOTES`.
     """
 
     counts: pa.Table
@@ -83,9 +83,10 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
 
     One result of a session (its query, document, position, context and arm) is one impression,
     however often its event is there, and a click if one of these events is a click. The weight of
-    the click is the largest of them. A click alone belongs to the result of its session with the
-    same document, and the same position if it has one; among several, to that of the smallest
-    position. The night of a session is the UTC date of its first event.
+    the click is the largest weight of these events. A click that came alone belongs to the result
+    of its session with the same document, and with the same position if the click has one; if there
+    are several such results, it belongs to the one with the smallest position. The night of a
+    session is the UTC date of its first event.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
         All events of these sessions, with unified dictionaries. The columns of users, weights,
         arms, contexts and of what was shown may be absent.
     rules
-        Which sessions count.
+        The rules by which sessions count.
     """
     found: Counter[str] = Counter()
     session = Groups([events.shared.column("session").to_numpy()])
@@ -142,7 +143,7 @@ def _with_queries(log: SessionEvents, session: Groups, found: Counter[str]) -> S
 
 
 def _shifted(log: SessionEvents, session: Groups, found: Counter[str]) -> SessionEvents:
-    """Results at the positions that the events of their session tell.
+    """Move results to the positions that the events of their session tell.
 
     A list of results begins at position 1, or, on a later page, at the position that its events
     have. Where events of one session tell different beginnings, the results stay where they are,
@@ -220,7 +221,7 @@ def _with_clicks(log: SessionEvents, results: SessionEvents, found: Counter[str]
 def _kept_sessions(
     session: Groups, results: SessionEvents, day: Ints, rules: SessionRules, found: Counter[str]
 ) -> NDArray[np.bool_]:
-    """Which sessions count: those that were shown something, in the nights asked for."""
+    """(n_sessions,) whether a session counts: it was shown a result, in a night asked for."""
     n_clicks = np.bincount(results.session[results.clicked], minlength=len(session))
     shown = np.zeros(len(session), bool)
     shown[results.session] = True

@@ -3,7 +3,7 @@
 | file | content |
 | --- | --- |
 | ``parts/<token>-<date>-<bucket>.parquet`` | counts of a night, for the queries of a bucket |
-| ``parts/<token>-<date>-<bucket>-users.parquet`` | the same by user, if users were asked for |
+| ``parts/<token>-<date>-<bucket>-users.parquet`` | the same counts by user, if asked for |
 | ``manifest.json`` | names, sizes and checksums of the files; written last |
 
 Nothing is ever subtracted: a window of nights is the tables of these nights, read together. All
@@ -53,7 +53,7 @@ class ClickStore:
     manifest
         The manifest, with the nights in use only.
     digest
-        32 hex digits of the whole manifest's text, for caches and records.
+        32 hex digits of the text of the whole manifest, for caches and records.
 
     Raises
     ------
@@ -151,7 +151,7 @@ class ClickStore:
 
     def names_of(self, queries: pa.Array) -> pa.Array:
         """Ids in this store of the queries with these texts: salted hashes, if it keeps hashes."""
-        if not self.manifest.hashed_queries:
+        if self.manifest.keep_queries:
             return queries
         return pa.array(hashed_texts(queries.to_pylist(), self.manifest.salt), pa.string())
 
@@ -238,7 +238,7 @@ def check_date(text: str, name: str) -> str:
     Raises
     ------
     UsageError
-        If it is none.
+        If it is no such date.
     """
     try:
         return date.fromisoformat(text).isoformat()

@@ -11,7 +11,7 @@ from dranking.files.folders.manifests import DirectoryKind
 from dranking.files.json_files import sealed_json
 
 KIND: Final = DirectoryKind(
-    "click store", "dranking-clicks", 1, "build the click store anew", sealed=True
+    "click store", "dranking-clicks", 2, "build the click store anew", sealed=True
 )
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -30,7 +30,7 @@ class NightTable(BaseModel):
     users_name, users_checksum
         The file of counts by user; None in a store without users.
     n_rows, n_queries, n_impressions, n_clicks
-        Rows of counts, and what they count.
+        Number of rows of counts, and of the queries, impressions and clicks in them.
     """
 
     model_config = _STRICT
@@ -72,28 +72,31 @@ class ClicksManifest(BaseModel):
     format, schema_version
         Kind and version of the directory; a reader refuses any other version.
     n_buckets
-        Number of buckets, which the hash of a query's text chooses from.
+        Number of buckets; the hash of a query's text chooses its bucket.
     salt
         The salt of the hashes of users and of query texts.
-    hashed_queries
-        Whether query texts are hashes (`dranking.clicks.hashes`).
+    keep_queries
+        Whether query texts are kept; if not, they are hashes (`dranking.clicks.hashes`).
     has_users, has_weights
         Whether there are counts by user, and sums of weights.
     context_columns
         Names of the columns that the contexts are made of.
+    filter_columns
+        Names of the columns of filters, which are parts of the ids of queries.
     nights
         One entry per night, ascending.
     """
 
     model_config = _STRICT
     format: Literal["dranking-clicks"] = "dranking-clicks"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     n_buckets: PositiveInt
     salt: str = Field(min_length=1)
-    hashed_queries: bool = False
+    keep_queries: bool = True
     has_users: bool = False
     has_weights: bool = False
     context_columns: tuple[str, ...] = ()
+    filter_columns: tuple[str, ...] = ()
     nights: tuple[Night, ...]
 
     @model_validator(mode="after")

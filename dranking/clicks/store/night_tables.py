@@ -50,12 +50,12 @@ def write_table(root: Place, name: str, rows: pa.Table) -> str:
     name
         Name of the file in it.
     rows
-        The rows of one night and one bucket, without the column of the night.
+        The rows of one night and one bucket; the column of the night is absent.
 
     Raises
     ------
     UsageError
-        If the root is local and not there.
+        If the root is a local directory that does not exist.
     """
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="zstd", write_page_checksum=True, write_statistics=False)
@@ -143,7 +143,7 @@ def sorted_codes(column: pa.ChunkedArray) -> tuple[NDArray[np.str_], NDArray[np.
 
 
 def sorted_texts(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
-    """As `sorted_codes`, with the texts as an Arrow array, which makes no Python objects."""
+    """Like `sorted_codes`, with the texts as an Arrow array, which makes no Python objects."""
     values = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
     codes = values.indices.to_numpy()
     is_used = np.zeros(len(values.dictionary), bool)
@@ -159,7 +159,11 @@ def sorted_texts(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
 def _sessions(
     rows: pa.Table, query: NDArray[np.int64], night: NDArray[np.int64], n_queries: int
 ) -> NDArray[np.int64] | None:
-    """Sessions of each query, which every row of a query and a night has; None of users."""
+    """(n_queries,) sessions of each query, from the first of its rows in each night.
+
+    All rows of a query and a night hold the same number of sessions. None for counts by user, which
+    do not have it.
+    """
     if SESSIONS not in rows.column_names:
         return None
     n_nights = int(night.max(initial=0)) + 1

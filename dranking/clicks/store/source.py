@@ -1,4 +1,4 @@
-"""Where counts come from: buckets of whole queries, in memory or in a store."""
+"""Sources of counts: buckets of whole queries, in memory or in a store."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ class QueryFold:
         The other source.
     fold, n_folds
         The fold, from 0, and how many there are.
-    left_out
-        Whether the fold is left out.
+    complement
+        Whether the queries are those outside the fold.
     """
 
     source: ClickSource
     fold: int
     n_folds: int
-    left_out: bool = False
+    complement: bool = False
     has_users: bool = False
 
     @property
@@ -102,10 +102,10 @@ class QueryFold:
         """The counts of one bucket."""
         counts = self.source.counts(bucket)
         inside = query_keys(counts.query_ids) % np.uint64(self.n_folds) == self.fold
-        return counts.of_queries(inside != self.left_out)
+        return counts.of_queries(inside != self.complement)
 
     def user_counts(self, bucket: int) -> UserCounts:
-        """There are none."""
+        """Raise NotImplementedError: folds have no counts by user."""
         raise NotImplementedError("folds of queries have no counts by user.")
 
     def names_of(self, queries: pa.Array) -> pa.Array:
@@ -118,6 +118,16 @@ def as_source(clicks: ClickSource | ClickCounts | Sequence[ClickCounts]) -> Clic
     if isinstance(clicks, ClickCounts):
         return CountsInMemory((clicks,))
     return CountsInMemory(tuple(clicks)) if isinstance(clicks, Sequence) else clicks
+
+
+def nights_of(source: ClickSource) -> list[str]:
+    """The nights of the counts, ascending."""
+    stored = getattr(source, "nights", None)  # of a store, which knows them without reading
+    if stored is None:
+        parts = map(source.counts, source.buckets)
+        found = [counts.nights[np.unique(counts.night)].astype(str).tolist() for counts in parts]
+        return sorted({night for nights in found for night in nights})
+    return [str(night) for night in stored]
 
 
 def bucket_tasks(
@@ -145,8 +155,8 @@ def sum_of_buckets(
 ) -> Any:
     """The sum of `function(counts, *args, users=...)` over the buckets.
 
-    `users` are the counts by user, or None if there are none. The sum is one tree, whatever the
-    workers.
+    `users` are the counts by user, or None if there are none. The sum is one tree, which
+    does not depend on the workers.
     """
     tasks = [
         run.submit(_with_users, function, _one(source, index), *args, name=name)
@@ -162,7 +172,7 @@ class _Bucket:
 
 
 def _one(source: ClickSource, index: int) -> _Bucket:
-    """A bucket by its number, or, of counts in memory, the bucket without the others."""
+    """One bucket, as a task gets it; counts in memory are cut down to this bucket."""
     if isinstance(source, CountsInMemory):
         own = slice(index, index + 1)
         return _Bucket(CountsInMemory(source.parts[own], source.by_user[own]), 0)

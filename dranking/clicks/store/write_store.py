@@ -1,4 +1,4 @@
-"""Writing click stores: tables of a bucket, the manifest, and stores of counts in memory."""
+"""Writing of click stores: the tables of a bucket, the manifest, and stores of given counts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.clicks.counts import ClickCounts
-from dranking.clicks.rows.exchange import parts_of
 from dranking.clicks.rows.groups import packed_keys
+from dranking.clicks.rows.split_files import parts_of
 from dranking.clicks.store.click_store import ClickStore
 from dranking.clicks.store.manifest import ClicksManifest, Night, NightTable, manifest_json
 from dranking.clicks.store.night_tables import (
@@ -68,11 +68,11 @@ def write_bucket(
     bucket
         Number of the bucket.
     tables
-        The rows; sorted here.
+        The rows, in any order.
 
     Returns
     -------
-    Date and entry of each night, ascending.
+    The date and the entry of each night, ascending.
     """
     written: list[tuple[str, NightTable]] = []
     if not tables.counts.num_rows:
@@ -118,7 +118,7 @@ def finish_store(
     sessions
         Number of sessions of each date.
     kept
-        Nights that were there before, and stay.
+        Nights that the store had before, and keeps.
 
     Raises
     ------

@@ -4,10 +4,10 @@
 `text_rows` reads Arrow files, which tasks made of ranges of text. `plan_parquet` finds the files of
 a folder, the values in the names of its folders, and one layout for files whose columns differ.
 
-`scan` finds the queries, `exchange_files` brings their rows together where they lie apart, and
-`segments` makes blocks, fills in missing values, scales and writes. What tasks leave for each other
-lies in a `scratch.Scratch` place under fixed names: a task that is run again, because its worker
-was lost, writes the same files again, and no other task need be run again.
+`scan` finds the queries, `exchange_tasks` brings their rows together where they lie apart, and
+`segments` makes blocks, fills in missing values, scales and writes. The files that tasks leave for
+each other lie in a `scratch.Scratch` place under fixed names: a task that is run again, because its
+worker was lost, writes the same files again, and no other task need be run again.
 
 `dranking.engine.ingest` runs these tasks.
 """

@@ -14,7 +14,7 @@ from dranking.data.letor.feature_minima import fill_missing
 from dranking.data.scaling import FeatureMoments, merged_moments
 
 NullPolicy: TypeAlias = Literal["error", "zero", "minimum", "mean"]
-"""What a missing feature value stands for: an error, zero, or the minimum or mean of the feature
+"""The meaning of a missing feature value: an error, zero, or the minimum or mean of the feature
 over the documents that have a value."""
 
 

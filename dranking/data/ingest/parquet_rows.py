@@ -51,7 +51,8 @@ class ParquetRows:
             row = first
             for table in self._files.read(row, min(first + SCANNED_ROWS, stop), columns):
                 place = partial(self._place_from, row)
-                ids = as_ids(table.column(roles.qid), roles.qid, as_string=self._layout.qid_is_text)
+                is_text = self._layout.qid_is_text
+                ids = as_ids(table.column(roles.qid), roles.qid, as_string=is_text, place=place)
                 check_no_null(ids, roles.qid, place)
                 if roles.relevance:
                     numbers = arrow_numbers(table.column(roles.relevance)).astype(np.float64)

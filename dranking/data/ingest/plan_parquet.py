@@ -3,24 +3,137 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from dranking.data.parquet.common_layout import common_layout
+from dranking.data.ingest.finish_blocks import NullPolicy
+from dranking.data.parquet.common_layout import common_layout, with_types
 from dranking.data.parquet.hive_folders import ReadFooter
-from dranking.data.roles import RESERVED, Columns
-from dranking.data.tables.columns import Layout
+from dranking.data.roles import DOC_ID, RELEVANCE, RESERVED, WEIGHT, Columns
+from dranking.data.store.dataset import StoredDataset
+from dranking.data.tables.columns import Layout, listed
 from dranking.data.tables.ids import as_ids
 from dranking.data.tables.recorded_scalings import Schemas
 from dranking.errors import DataError
+
+
+@dataclass(frozen=True)
+class ColumnRules:
+    """The rules of the caller for the columns of tables.
+
+    Attributes
+    ----------
+    asked
+        The columns by role, as the caller names them.
+    null
+        What a missing feature value stands for; unless it is an error, files may lack features.
+    before
+        The data set to which rows are appended, or None.
+    """
+
+    asked: Columns
+    null: NullPolicy
+    before: StoredDataset | None = None
+
+    @property
+    def columns(self) -> Columns:
+        """The columns by role; names that the caller leaves open are those of the data set."""
+        if self.before is None:
+            return self.asked
+        roles = self.before.roles
+        names: dict[str, Any] = {
+            role: _left_open(role, getattr(roles, role), self.asked) for role in RESERVED
+        }
+        return replace(self.asked, **names)
+
+    def layout(self, schemas: Schemas) -> Layout:
+        """Roles of the columns of all files, which are those of the data set before.
+
+        Raises
+        ------
+        DataError
+            As `united_layout`, and if there are columns that the data set does not have.
+        UsageError
+            As `united_layout`.
+        """
+        columns, may_lack = self.columns, self.null != "error"
+        found = united_layout(schemas, columns, allow_absent=may_lack)
+        if self.before is None:
+            return found
+        _check_known(schemas, found, self.asked, self.before)
+        if found.width is not None:
+            return found
+        roles, features = found.roles, self.before.feature_names
+        same = Columns(
+            roles.qid,
+            roles.relevance,
+            roles.docid,
+            roles.weight,
+            features,
+            folder_features=columns.folder_features,
+        )
+        return united_layout(schemas, same, allow_absent=may_lack)
+
+
+def _left_open(role: str, known: str | None, asked: Columns) -> str | None:
+    """Name of a role's column, which is `known` in the data set, if the caller leaves it open."""
+    name: str | None = getattr(asked, role)
+    if role in asked.chosen or name is None:
+        return name
+    if known is None:
+        return None if role == RELEVANCE else name
+    return None if role in (DOC_ID, WEIGHT) and known in asked.exclude else known
+
+
+def _check_known(schemas: Schemas, found: Layout, asked: Columns, before: StoredDataset) -> None:
+    """Raise DataError if rows to append have columns that the data set does not have."""
+    names = dict.fromkeys(name for _, schema in schemas for name in schema.names)
+    new = [
+        name
+        for role in (DOC_ID, RELEVANCE, WEIGHT)
+        if getattr(before.roles, role) is None
+        and (name := getattr(asked, role)) in names
+        and name not in asked.exclude
+    ]
+    if found.width is None:
+        new += [name for name in found.columns if name not in before.feature_names]
+    if not new:
+        return
+    kept = ({*found.roles.names} | {*before.feature_names}) - {*new}
+    left_out = [name for name in names if name not in kept]
+    where = next(where for where, schema in schemas if new[0] in schema.names)
+    instead = " in place of the named features" if asked.features else ""
+    raise DataError(
+        f"{where}: the data set {before.path}, to which it is appended, has no column "
+        f"{listed(new)}, so the values would be lost. Leave columns out with --exclude "
+        f"{','.join(left_out)} (Columns(exclude=[...])){instead}, or ingest everything anew with "
+        "--overwrite."
+    )
 
 
 def distinct_schemas(footers: Sequence[ReadFooter]) -> Schemas:
     """Each schema once, with the first file that has it; files without rows count as well."""
     first: dict[bytes, str] = {}
     for footer in footers:
-        first.setdefault(footer.schema, footer.part.path)
+        first.setdefault(footer.schema, footer.part.name)
     return [(path, pa.ipc.read_schema(pa.py_buffer(schema))) for schema, path in first.items()]
+
+
+def reader_bytes(footers: Sequence[ReadFooter], columns: Sequence[str]) -> int:
+    """About the memory of a reader of some columns that is open in the largest row group."""
+    most: dict[bytes, NDArray[np.int64]] = {}
+    for footer in footers:
+        found = most.get(footer.schema, footer.column_bytes)
+        most[footer.schema] = np.maximum(found, footer.column_bytes)
+    sums = [0]
+    for schema, n_bytes in most.items():
+        names = pa.ipc.read_schema(pa.py_buffer(schema)).names
+        sums.append(int(n_bytes[np.isin(names, [*columns])].sum()))
+    return max(sums)
 
 
 def united_layout(schemas: Schemas, columns: Columns, *, allow_absent: bool) -> Layout:
@@ -31,7 +144,7 @@ def united_layout(schemas: Schemas, columns: Columns, *, allow_absent: bool) -> 
     schemas
         File and schema, in order.
     columns
-        What the caller says about the columns.
+        The roles that the caller gives to columns.
     allow_absent
         Whether a file may lack features of other files, which are missing values then.
 
@@ -42,6 +155,7 @@ def united_layout(schemas: Schemas, columns: Columns, *, allow_absent: bool) -> 
     UsageError
         If a column is named for two purposes.
     """
+    schemas = with_types(schemas)
     if allow_absent:
         roles = {*RESERVED, columns.qid, columns.relevance, columns.docid, columns.weight}
         fields = {field.name: field for _, schema in schemas for field in reversed(schema)}
@@ -51,7 +165,7 @@ def united_layout(schemas: Schemas, columns: Columns, *, allow_absent: bool) -> 
     try:
         return common_layout(schemas, columns)
     except DataError as error:
-        if allow_absent or "it lacks" not in str(error):
+        if allow_absent or not ("it lacks" in str(error) or "it adds" in str(error)):
             raise
         raise DataError(
             f"{error} Or say with --null zero, --null minimum or --null mean what stands for the "

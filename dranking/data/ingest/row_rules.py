@@ -1,4 +1,4 @@
-"""How the rows of a source are read when it is stored as a dataset directory."""
+"""The rules by which the rows of a source are read when it is stored as a dataset directory."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from dranking.errors import UsageError
 
 @dataclass(frozen=True)
 class RowRules:
-    """How `ingest` reads the rows of a source: missing values, rows that lie apart, and text.
+    """The rules by which `ingest` reads rows: missing values, rows that lie apart, and text.
 
     Attributes
     ----------
     null
-        What a missing feature value (``NULL`` in text, null or NaN in tables) stands for: "error",
-        "zero", or the "minimum" or "mean" of the feature. Unless it is an error, parquet files may
-        also lack features. Data that is appended gets the values of the data set, which records
-        them.
+        The value that a missing feature value (``NULL`` in text, null or NaN in tables) stands for:
+        "error", "zero", or the "minimum" or "mean" of the feature. Unless it is an error, parquet
+        files may also lack features. Data that is appended gets the values of the data set, which
+        records them.
     regroup
-        Bring the rows of a query together; if false, rows that lie apart are an error.
+        Whether to bring the rows of a query together; if not, rows that lie apart are an error.
     n_features
-        Text only: number of features, at least 1; None stands for the largest index.
+        For text only: number of features, at least 1; None means the largest index.
     sparse
-        Text only: store nonzero values only.
+        For text only: whether to store nonzero values only.
     """
 
     null: NullPolicy = "error"

@@ -1,4 +1,4 @@
-"""Sources of rows: files whose rows have numbers, and of which tasks read any range."""
+"""Sources of rows: files whose rows are numbered, so that tasks can read any range of them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class RowSource(Protocol):
     n_rows
         Number of rows.
     borders
-        Where a range of rows best begins, ascending from 0 to `n_rows`: reading from there costs
-        nothing for the rows before.
+        The rows at which a range best begins, ascending from 0 to `n_rows`: reading from such a row
+        costs nothing for the rows before it.
     row_bytes
-        About the bytes of a row in memory.
+        Estimated number of bytes of a row in memory.
     """
 
     n_rows: int

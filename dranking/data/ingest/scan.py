@@ -21,10 +21,10 @@ from dranking.data.tables.query_rows import run_starts
 N_BINS = 256
 """Bins of hashes, by their first byte; a partition of hashes is some neighbouring bins."""
 
-
 LINES, QUERIES, FIRST_ROWS = "lines", "queries", "first"
-"""Scratch files: lines of a range of rows; queries of a partition of hashes, by first row; and the
-first rows of the queries of all lines of a partition."""
+"""Beginnings of the names of scratch files. "lines" hold the lines of a range of rows; "queries"
+hold the queries of a partition of hashes, by first row; "first" hold the first row of the query of
+each line of a partition."""
 
 
 def scan_rows(
@@ -75,13 +75,13 @@ def answer_lines(scratch: Scratch, number: int, lines: FileParts) -> NDArray[np.
 def known_hashes(
     scratch: Scratch, lines: FileParts, hashes: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
-    """Those of some hashes that the lines of a partition have."""
+    """The hashes, among `hashes`, that occur in the lines of a partition."""
     found = [part["hash"] for part in _lines(scratch, lines)]
     return np.intersect1d(np.concatenate([np.empty(0, np.uint64), *found]), hashes)
 
 
 def hashes_of_any_type(ids: pa.Array, key: int) -> NDArray[np.uint64]:
-    """Hashes of ids as texts, and of those that are int64 as integers: ``7`` is the id ``"7"``."""
+    """Hashes of ids as texts, and also as integers if a text is one: ``7`` is the id ``"7"``."""
     texts = ids.cast(pa.string())
     if pa.types.is_integer(ids.type):
         return np.concatenate([hash_ids(texts, key), hash_ids(ids, key)])

@@ -1,8 +1,9 @@
-"""Scratch files: what the tasks of one job leave for its later tasks."""
+"""Scratch files, which the tasks of one job leave for its later tasks."""
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import secrets
 import shutil
@@ -20,14 +21,16 @@ from numpy.typing import NDArray
 from dranking.errors import UsageError
 from dranking.files.places import Place, is_local
 from dranking.files.reading import at_once, open_input, read_bytes
+from dranking.files.sizes import format_bytes
 from dranking.files.writing import object_store
 
+_LOG = logging.getLogger(__name__)
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @dataclass(frozen=True)
 class FileParts:
-    """Parts of numbered scratch files, in order, in arrays: a job has millions of parts.
+    """Parts of numbered scratch files, in order; arrays, because a job has millions of parts.
 
     Attributes
     ----------
@@ -62,13 +65,10 @@ class Scratch:
         The folder.
     token
         Beginning of the names of the job's files.
-    is_kept
-        Whether the folder itself stays, because it is the caller's.
     """
 
     folder: Place
     token: str
-    is_kept: bool = False
 
     def place(self, name: str) -> Place:
         """The place of a file."""
@@ -94,7 +94,13 @@ class Scratch:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """Yield a local file to write, which appears under its name when the block ends."""
+        """Yield a local file to write, which appears under its name when the block ends.
+
+        Raises
+        ------
+        UsageError
+            If the disk is full, or the folder cannot be made.
+        """
         target = self.place(name)
         if not is_local(target):
             with tempfile.TemporaryDirectory() as folder:
@@ -103,7 +109,7 @@ class Scratch:
             return
         temporary = target.with_name(f"{target.name}.tmp-{secrets.token_hex(4)}")
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            self._make_folder(Path(target.parent))
             yield temporary
             os.replace(temporary, target)
         except OSError as error:
@@ -116,6 +122,17 @@ class Scratch:
         finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+    def _make_folder(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            if error.errno in _NO_SPACE:
+                raise
+            raise UsageError(
+                f"{folder}: temporary files need this folder, and it cannot be made "
+                f"({os.strerror(error.errno or 0)}). Name another place with --scratch."
+            ) from error
 
     def get(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """Content of a file, or a part of it."""
@@ -139,7 +156,7 @@ class Scratch:
         return pa.ipc.open_file(pa.memory_map(str(place)) if is_local(place) else open_input(place))
 
     def clear(self) -> None:
-        """Delete all files of the job; what cannot be deleted is left."""
+        """Delete all files of the job, and its folder; what cannot be deleted is left."""
         with suppress(Exception):  # no client of a store may end a job whose data is written
             if not is_local(self.folder):
                 names = [found.name for found in object_store.list_objects(self.folder)]
@@ -147,26 +164,32 @@ class Scratch:
                 return object_store.remove(self.folder, own)
             for path in Path(self.folder).glob(f"{self.token}*"):
                 path.unlink(missing_ok=True)
-            if not self.is_kept:
-                Path(self.folder).rmdir()
+            Path(self.folder).rmdir()
 
-    def check_space(self, n_bytes: int) -> None:
-        """Check that a local disk has room for so many bytes.
+    def check_space(self, n_bytes: int, what: str) -> None:
+        """Check that a local disk has room for so many bytes, and log what is needed.
+
+        Parameters
+        ----------
+        n_bytes
+            About the bytes that are needed.
+        what
+            What needs them, such as "reading the text".
 
         Raises
         ------
         UsageError
-            If it has not; names what is needed and what is there.
+            If the disk has less space; the error says how much is needed and how much is free.
         """
+        needed = f"{self.folder}: {what} takes about {format_bytes(n_bytes)} there for a while"
         if not is_local(self.folder):
+            _LOG.info("%s", needed)
             return
         folder = Path(self.folder)
         while not folder.exists():
             folder = folder.parent
         free = shutil.disk_usage(folder).free
+        needed = f"{needed}; {format_bytes(free)} are free"
+        _LOG.info("%s", needed)
         if n_bytes > free:
-            raise UsageError(
-                f"{self.folder}: bringing the rows of each query together takes about "
-                f"{n_bytes / 2**30:.1f} GiB there for a while; {free / 2**30:.1f} GiB are free. "
-                "Free some space, or name another place with --scratch."
-            )
+            raise UsageError(f"{needed}. Free some space, or name another place with --scratch.")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
-from dranking.data.ingest.exchange_files import join_bucket
+from dranking.data.ingest.exchange_tasks import join_bucket
 from dranking.data.ingest.finish_blocks import finish_block, queries_without_pairs
 from dranking.data.ingest.row_source import RowSource
 from dranking.data.ingest.scratch import FileParts, Scratch
@@ -54,7 +54,7 @@ class AdjacentRows:
 
 @dataclass(frozen=True)
 class BucketRows:
-    """Segments whose rows were exchanged; see `dranking.data.ingest.exchange_files.read_rows`."""
+    """Segments whose rows were exchanged; see `dranking.data.ingest.exchange_tasks.read_rows`."""
 
     segments: tuple[Segment, ...]
     scratch: Scratch
@@ -125,9 +125,9 @@ def write_segments(
     Parameters
     ----------
     source, work
-        What to write.
+        The source of the rows, and the segments to make of it.
     root, prefix
-        Where segments are written, and the beginning of their names.
+        Directory to write segments to, and the beginning of their names.
     fill
         (n_features,) values that replace missing values, or None.
     transforms

@@ -42,11 +42,15 @@ class RangeFile:
 
 
 class SpilledRange(NamedTuple):
-    """What was read of a range, the borders of its record batches, and the bytes of its tables."""
+    """The result of reading a range, and borders of its record batches.
+
+    The tables of the range take `n_bytes` in memory, and its file takes `n_file_bytes`.
+    """
 
     found: ReadRange
     batch_ptr: tuple[int, ...]
     n_bytes: int
+    n_file_bytes: int
 
 
 def spill_range(
@@ -54,20 +58,18 @@ def spill_range(
 ) -> SpilledRange:
     """Read a range of text into an Arrow file of a scratch place: a task; see `read_range`."""
     ptr, n_bytes = [0], 0
-    with (
-        scratch.writing(name) as path,
-        path.open("wb") as file,
-        pa.ipc.new_file(file, SCHEMA) as writer,
-    ):
+    with scratch.writing(name) as path, path.open("wb") as file:
+        with pa.ipc.new_file(file, SCHEMA) as writer:
 
-        def write(rows: pa.Table) -> None:
-            nonlocal n_bytes
-            writer.write_table(rows)
-            ptr.append(ptr[-1] + rows.num_rows)
-            n_bytes += rows.nbytes
+            def write(rows: pa.Table) -> None:
+                nonlocal n_bytes
+                writer.write_table(rows)
+                ptr.append(ptr[-1] + rows.num_rows)
+                n_bytes += rows.nbytes
 
-        found = read_range(part, write, n_features=n_features, null=null)
-    return SpilledRange(found, tuple(ptr), n_bytes)
+            found = read_range(part, write, n_features=n_features, null=null)
+        n_file_bytes = file.tell()
+    return SpilledRange(found, tuple(ptr), n_bytes, n_file_bytes)
 
 
 class TextRows:

@@ -28,7 +28,11 @@ _MESSAGES = {
         f"the relevance is {{word}}; it must be at most {LARGEST_GRADE:g}, so that its square can "
         "be summed."
     ),
-    tokenizer.NO_QID: f"expected qid:<id> behind the relevance, but found {{word}}. {_FORM}",
+    tokenizer.NO_QID: (
+        f"expected qid:<id> behind the relevance, but found {{word}}. {_FORM}. Sizes of queries in "
+        "a file of their own, as LightGBM has them (.query), are not read; docs/coming-from.md "
+        "has the lines that make ids of them."
+    ),
     tokenizer.BAD_FEATURE: f"expected <index>:<value>, but found {{word}}. {_FORM}",
     tokenizer.INDEX_ZERO: (
         "feature index 0 in {word}; indices start at 1. "
@@ -128,7 +132,7 @@ def invalid_encoding(
     lines
         (n_strings,) int64 line number of each string.
     what
-        What the strings are, for the error.
+        The name of such strings, for the error.
     """
     part = text[pointers[0] : pointers[-1]]
     if not len(part) or part.max() < 0x80:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -9,12 +10,16 @@ import pyarrow as pa
 from dranking.data.roles import Columns
 from dranking.data.tables.columns import Layout, find_layout, value_type
 from dranking.data.tables.ids import is_text
+from dranking.data.tables.numeric_values import is_number
 from dranking.data.tables.recorded_scalings import Schemas
 from dranking.errors import DataError
 
 
 def common_layout(schemas: Schemas, columns: Columns) -> Layout:
     """Roles of the columns, equal in all files, with the features in the order of the first file.
+
+    A column of nulls without a type, as writers make it of values that are all missing, has the
+    type that it has in the first file that knows one.
 
     Raises
     ------
@@ -23,6 +28,7 @@ def common_layout(schemas: Schemas, columns: Columns) -> Layout:
     UsageError
         If a column is named for two purposes.
     """
+    schemas = with_types(schemas)
     layouts = [(where, find_layout(schema, columns, where)) for where, schema in schemas]
     first_place, first = layouts[0]
     for where, other in layouts[1:]:
@@ -39,8 +45,23 @@ def common_layout(schemas: Schemas, columns: Columns) -> Layout:
     )
 
 
+def with_types(schemas: Schemas) -> Schemas:
+    """The schemas with the type of numbers, known from other files, of columns of nulls alone."""
+    known: dict[str, pa.Field] = {}
+    for field in (field for _, schema in schemas for field in schema if is_number(field.type)):
+        known.setdefault(field.name, field)
+    return [(where, _with_types(schema, known)) for where, schema in schemas]
+
+
+def _with_types(schema: pa.Schema, known: Mapping[str, pa.Field]) -> pa.Schema:
+    for position, field in enumerate(schema):
+        if pa.types.is_null(field.type) and field.name in known:
+            schema = schema.set(position, known[field.name])
+    return schema
+
+
 def _difference(first: Layout, other: Layout) -> str:
-    """How the columns of a file differ from the first file's columns; empty if they do not."""
+    """In words, the difference of a file's columns from those of the first file; empty if equal."""
     if first.width != other.width:
         return f"its features are {_form(other)}, not {_form(first)}"
     ours = {*first.roles.names, *first.columns}

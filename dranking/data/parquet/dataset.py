@@ -10,19 +10,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from upath import UPath
 
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, BlockInfo, QueryBlock, block_boundaries
-from dranking.data.dataset import Dataset
+from dranking.data.dataset import Dataset, RowsApart
+from dranking.data.parquet.advice import ingest_advice
 from dranking.data.parquet.common_layout import common_layout
 from dranking.data.parquet.files import ParquetFiles
 from dranking.data.parquet.hive_folders import find_files, read_footers
 from dranking.data.roles import DEFAULT_COLUMNS, DOC_ID, QID, RELEVANCE, RESERVED, WEIGHT, Columns
+from dranking.data.tables.any_table import no_dataset
 from dranking.data.tables.ids import as_ids, check_no_null
 from dranking.data.tables.numeric_values import arrow_numbers
-from dranking.data.tables.query_rows import QueryScan, check_adjacent
+from dranking.data.tables.query_rows import QueryScan, repeated_run
 from dranking.data.tables.recorded_scalings import (
     Schemas,
     recorded_transforms,
@@ -54,13 +57,15 @@ class ParquetDataset(Dataset):
         A condition on folders ``key=value``, see `dranking.data.parquet.where`; None for all files.
     max_documents
         Largest number of documents in a block, unless a single query is larger.
+    may_lie_apart
+        Open also files in which rows of a query lie apart, see `Dataset.rows_apart`.
 
     Raises
     ------
     DataError
         If a file does not exist, is damaged, or has other columns than the first file; if a
-        column is missing or of a wrong type; if the rows of a query are not adjacent; if there
-        are no rows.
+        column is missing or of a wrong type; if the rows of a query are not adjacent and
+        `may_lie_apart` is false; if there are no rows.
     UsageError
         If a column is named for two purposes.
     """
@@ -72,6 +77,7 @@ class ParquetDataset(Dataset):
         columns: Columns = DEFAULT_COLUMNS,
         where: str | None = None,
         max_documents: int = MAX_BLOCK_DOCUMENTS,
+        may_lie_apart: bool = False,
     ) -> None:
         given = [source] if isinstance(source, str | os.PathLike | UPath) else source
         footers = read_footers(find_files(given, where), columns.folder_features)
@@ -86,7 +92,9 @@ class ParquetDataset(Dataset):
         self.feature_names = self._layout.feature_names
         self.roles = self._layout.roles
         self.transforms = recorded_transforms(schemas, self.feature_names)
-        queries = self._scan(schemas)
+        queries = self._scan(schemas, ingest_advice(given, columns, where, self._layout))
+        if self.rows_apart is not None and not may_lie_apart:
+            raise self.rows_apart.error()
         ptr = queries.query_ptr
         cuts = block_boundaries(np.diff(ptr), max_documents)
         unlabelled = np.concatenate(([0], np.cumsum(queries.flagged_per_query)))
@@ -126,15 +134,18 @@ class ParquetDataset(Dataset):
         """Hex digest of the content of each block, in order."""
         return self._files.digests()
 
-    def _scan(self, schemas: Schemas) -> QueryScan:
-        """Find the queries, check that their rows are adjacent, and fix the type of the ids."""
+    def _scan(self, schemas: Schemas, remedy: str) -> QueryScan:
+        """Find the queries and whether their rows are adjacent, and fix the type of the ids."""
         queries = self._find_queries(with_relevance=True)
         query_ids = queries.query_ids
         if not len(query_ids):
             raise DataError(
                 f"{self._files.parts[0].path}: there are no rows; give files that have rows."
             )
-        check_adjacent(query_ids, queries.query_ptr, self._files.place)
+        repeated = repeated_run(query_ids, queries.query_ptr, self._files.place)
+        self.rows_apart = None if repeated is None else RowsApart(repeated, remedy)
+        if repeated is not None:
+            self.n_queries = pc.count_distinct(query_ids).as_py()
         self._layout = replace(
             self._layout,
             qid_is_text=pa.types.is_string(query_ids.type),
@@ -147,8 +158,9 @@ class ParquetDataset(Dataset):
         relevance = roles.relevance if with_relevance else None
         queries = QueryScan()
         for start, table in self._files.scan([roles.qid, *([relevance] if relevance else [])]):
-            ids = as_ids(table.column(roles.qid), roles.qid, as_string=self._layout.qid_is_text)
-            check_no_null(ids, roles.qid, partial(self._place, start))
+            is_text, place = self._layout.qid_is_text, partial(self._place, start)
+            ids = as_ids(table.column(roles.qid), roles.qid, as_string=is_text, place=place)
+            check_no_null(ids, roles.qid, place)
             missing = None
             if relevance:
                 missing = np.isnan(arrow_numbers(table.column(relevance)).astype(np.float64))
@@ -199,6 +211,8 @@ def write_parquet(
     DataError
         If there are no documents or no features.
     """
+    if not isinstance(dataset, Dataset):
+        raise no_dataset(dataset, "write_parquet")
     if dataset.is_sparse:
         raise UsageError(
             "sparse features would be written with all their zeros; write a dataset directory "

@@ -3,64 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import PurePosixPath
+from functools import partial
+from itertools import repeat
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from dranking.errors import DataError
-from dranking.files.places import Place, is_local
-from dranking.files.reading import list_files, open_input, read_bytes
-from dranking.files.requests import request
+from dranking.data.parquet.part import ParquetPart, explained, open_part
+from dranking.files.places import is_local
+from dranking.files.reading import ahead, at_once, open_input
 
 BATCH_ROWS = 8_192
 """Rows decoded at a time if only a part of a row group is read."""
 
-FOOTER_BYTES = 65_536
-"""Bytes read at the end of a file to find the footer; a longer footer is read once more."""
-
-BUFFER_BYTES = 65_536
-"""Bytes read ahead per column; without this limit, a row group's columns are read whole."""
-
-
-@dataclass(frozen=True)
-class ParquetPart:
-    """One parquet file.
-
-    Attributes
-    ----------
-    place
-        The file.
-    digest
-        Digest of the file's footer and size, to notice that the file was replaced.
-    group_ptr
-        (n_row_groups + 1,) first row of each row group, then the number of rows.
-    constants
-        Columns that the file does not hold, with the value that they have in all rows.
-    """
-
-    place: Place
-    digest: str
-    group_ptr: tuple[int, ...]
-    constants: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def path(self) -> str:
-        """Path or URL of the file."""
-        return str(self.place)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.group_ptr[-1]
+AHEAD_ROWS = 1 << 20
+"""Rows of smaller files behind URLs that are read before they are used, side by side."""
 
 
 class ParquetFiles:
@@ -92,7 +53,8 @@ class ParquetFiles:
     def place(self, row: int) -> str:
         """A row's file and position in that file, for an error."""
         index = self._index(row)
-        return f"{self.parts[index].path}: row {row - self._starts[index]}"
+        part = self.parts[index]
+        return f"{part.name}: row {part.first_row + row - self._starts[index]}"
 
     @property
     def group_borders(self) -> tuple[int, ...]:
@@ -108,10 +70,7 @@ class ParquetFiles:
         The footers are not enough: two files that differ in a value inside the column's range can
         have the same footer, and tools copy a writer's metadata into the files that they derive.
         """
-        for part in self.parts:
-            _open(part).close()  # raises if the file was replaced
-            with _explained(part.path), open_input(part.place) as file:
-                yield hashlib.file_digest(file, "blake2b").hexdigest()
+        return map(_digest, self.parts)
 
     def read(self, start: int, stop: int, columns: Sequence[str]) -> list[pa.Table]:
         """Read the rows from start to stop in pieces, across row groups and files.
@@ -120,43 +79,125 @@ class ParquetFiles:
         the same thread continues there if it reads the rows that follow, so that reading blocks in
         order costs one pass, however large the row groups are.
 
+        Whole row groups of files behind URLs are read side by side.
+
         Raises
         ------
         DataError
             If a file is damaged or was replaced.
         """
-        pieces = []
+        runs = _in_runs(list(self._pieces(start, stop)))
+        together = [run for run in runs if _is_read_ahead(run[0])]
+        tables = iter(at_once(partial(self._read_groups, columns=columns), together))
+        found: list[pa.Table] = []
+        for run in runs:
+            found += next(tables) if _is_read_ahead(run[0]) else [self._read_piece(run[0], columns)]
+        return found
+
+    def _pieces(self, start: int, stop: int) -> Iterator[_Piece]:
         while start < stop:
             index = self._index(start)
             part, offset = self.parts[index], self._starts[index]
             group = bisect_right(part.group_ptr, start - offset) - 1
-            first, last = part.group_ptr[group], part.group_ptr[group + 1]
-            end = min(stop - offset, last)
-            with _explained(part.path, group):
-                if (start - offset, end) == (first, last):
-                    opened = _open(part, self.dictionaries)
-                    table = opened.read_row_group(group, columns=columns, use_threads=False)
-                else:
-                    table = _read_rows(part, group, tuple(columns), start - offset, end)
-                pieces.append(_with_columns(table, part, columns))
+            end = min(stop - offset, part.group_ptr[group + 1])
+            yield _Piece(part, group, start - offset, end)
             start = offset + end
-        return pieces
+
+    def _read_piece(self, piece: _Piece, columns: Sequence[str]) -> pa.Table:
+        part, group, start, stop = piece
+        with explained(part.path, group):
+            if piece.is_whole:
+                opened = open_part(part, self.dictionaries)
+                table = opened.read_row_group(group, columns=columns, use_threads=False)
+            else:
+                table = _read_rows(part, group, tuple(columns), start, stop)
+            return _with_columns(table, part, columns)
+
+    def _read_groups(self, run: Sequence[_Piece], columns: Sequence[str]) -> list[pa.Table]:
+        """Adjacent row groups of one file, which is opened once."""
+        if len(run) == 1:
+            return [self._read_piece(run[0], columns)]
+        part, groups = run[0].part, [piece.group for piece in run]
+        with explained(part.path):
+            opened = open_part(part, self.dictionaries)
+            read = opened.read_row_groups(groups, columns=columns, use_threads=False)
+            table = _with_columns(read, part, columns)
+        return [table.slice(p.start - run[0].start, p.stop - p.start) for p in run]
 
     def scan(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
         """All rows of some columns, in pieces, each with the number of its first row."""
-        for part, offset in zip(self.parts, self._starts, strict=False):
-            row = offset
-            with _explained(part.path):
-                batches = _open(part).iter_batches(
-                    batch_size=16 * BATCH_ROWS, columns=columns, use_threads=False
+        for part, row, whole in zip(self.parts, self._starts, self._whole(columns), strict=False):
+            with explained(part.path):
+                batches = (
+                    open_part(part).iter_batches(
+                        batch_size=16 * BATCH_ROWS, columns=columns, use_threads=False
+                    )
+                    if whole is None
+                    else whole.to_batches(max_chunksize=16 * BATCH_ROWS)
                 )
                 for batch in batches:
                     yield row, _with_columns(pa.Table.from_batches([batch]), part, columns)
                     row += batch.num_rows
 
+    def _whole(self, columns: Sequence[str]) -> Iterator[pa.Table | None]:
+        """Some columns of each file that is small and behind a URL, read ahead; None of others."""
+        if all(is_local(part.place) for part in self.parts):
+            return repeat(None, len(self.parts))
+        sizes = [part.n_rows for part in self.parts]
+        return ahead(partial(_read_small, columns=columns), self.parts, sizes, AHEAD_ROWS)
+
     def _index(self, row: int) -> int:
         """Index of the file that holds a row."""
         return bisect_right(self._starts, row, hi=len(self.parts)) - 1
+
+
+class _Piece(NamedTuple):
+    """Rows from start to stop of a file, inside one row group."""
+
+    part: ParquetPart
+    group: int
+    start: int
+    stop: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the piece is the whole row group."""
+        first, last = self.part.group_ptr[self.group : self.group + 2]
+        return (self.start, self.stop) == (first, last)
+
+
+def _is_read_ahead(piece: _Piece) -> bool:
+    return piece.is_whole and not is_local(piece.part.place)
+
+
+def _in_runs(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
+    """Pieces in order; adjacent ones of one file that are read ahead are together."""
+    runs: list[list[_Piece]] = []
+    for piece in pieces:
+        last = runs[-1][-1] if runs else None
+        if (
+            last is not None
+            and last.part is piece.part
+            and _is_read_ahead(last)
+            and _is_read_ahead(piece)
+        ):
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+    return runs
+
+
+def _read_small(part: ParquetPart, columns: Sequence[str]) -> pa.Table | None:
+    if is_local(part.place) or part.n_rows > AHEAD_ROWS:
+        return None
+    with explained(part.path):
+        return open_part(part).read(columns=list(columns), use_threads=False)
+
+
+def _digest(part: ParquetPart) -> str:
+    open_part(part).close()  # raises if the file was replaced
+    with explained(part.path), open_input(part.place) as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
 class _Cursor:
@@ -166,7 +207,7 @@ class _Cursor:
         self.key = (part, group, columns)
         self.row, self.last_row = part.group_ptr[group : group + 2]
         self._columns = list(columns)
-        self._batches = _open(part).iter_batches(
+        self._batches = open_part(part).iter_batches(
             batch_size=BATCH_ROWS, row_groups=[group], columns=self._columns, use_threads=False
         )
         self._rest: pa.Table | None = None
@@ -219,134 +260,3 @@ def _with_columns(table: pa.Table, part: ParquetPart, columns: Sequence[str]) ->
             values = pa.repeat(pa.scalar(constants.get(name), pa.float64()), table.num_rows)
             table = table.append_column(name, values)
     return table.select(columns)
-
-
-def list_parquet(place: Place) -> list[Place]:
-    """The files ``*.parquet`` of a directory and of those below it, in natural order; or the file.
-
-    Files and directories whose names begin with a dot or an underscore are passed over. Numbers in
-    names are in numerical order, so that part.2 comes before part.10.
-
-    Raises
-    ------
-    DataError
-        If the directory has no such files, or is a Delta, Iceberg or Hudi table.
-    """
-    if is_local(place) and not place.is_dir():
-        return [place]  # whatever its name; opening it says if it is not there
-    files = list_files(place)
-    _check_no_table_format(place, files)
-    named = [file for file in files if file.name.endswith(".parquet")]
-    if not named and place.suffix == ".parquet":
-        return [place]
-    below = {file: parts_below(file, place) for file in named}
-    found = [file for file in named if not any(part[0] in "._" for part in below[file])]
-    if not found:
-        raise DataError(
-            f"{place}: the directory has no files *.parquet; give a directory that has."
-        )
-    return sorted(found, key=lambda file: [_natural_key(part) for part in below[file]])
-
-
-_FOLDERS_OF_FORMATS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
-
-
-def _check_no_table_format(place: Place, files: Sequence[Place]) -> None:
-    """Raise DataError if the files are those of a table whose log says which of them count."""
-    for file in files:
-        *folders, name = parts_below(file, place)
-        kind = next((_FOLDERS_OF_FORMATS[f] for f in folders if f in _FOLDERS_OF_FORMATS), None)
-        if folders[-1:] == ["metadata"] and name.endswith(".metadata.json"):
-            kind = "Iceberg"
-        if kind is not None:
-            raise DataError(
-                f"{place} is the folder of a table in the {kind} format, for it has "
-                f"{'/'.join([*folders, name])}: the parquet files also hold rows that the table "
-                "has no longer. Open the table with a library for the format, and pass it in "
-                "Python as an Arrow data set or reader, as "
-                "dr.ingest(DeltaTable(PATH).to_pyarrow_dataset(), OUTPUT) does."
-            )
-
-
-def parts_below(file: Place, folder: Place) -> tuple[str, ...]:
-    """Names of the directories between a folder and a file in it, then the file's name."""
-    path, above = (p.as_posix() if is_local(p) else p.path for p in (file, folder))
-    return PurePosixPath(path).relative_to(above).parts
-
-
-def _natural_key(name: str) -> list[tuple[int, str]]:
-    return [(int(t), "") if t.isdecimal() else (-1, t) for t in re.split(r"(\d+)", name)]
-
-
-def read_part(place: Place) -> ParquetPart:
-    """Read the footer of a file.
-
-    Raises
-    ------
-    DataError
-        If the file does not exist or is not parquet.
-    """
-    metadata, digest = _footer_of(place)
-    sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
-    return ParquetPart(place, digest, (0, *np.cumsum(sizes, dtype=np.int64).tolist()))
-
-
-def _open(part: ParquetPart, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-    metadata, digest = _footer_of(part.place)
-    if digest != part.digest:
-        raise DataError(f"{part.path}: was replaced since it was opened. Open the data again.")
-    local = is_local(part.place)
-    return pq.ParquetFile(
-        part.path if local else open_input(part.place),
-        metadata=metadata,
-        read_dictionary=list(dictionaries),
-        buffer_size=BUFFER_BYTES if local else 0,
-        pre_buffer=not local,
-        page_checksum_verification=True,
-    )
-
-
-def read_schema(place: Place) -> pa.Schema:
-    """Arrow schema of a file, with its metadata."""
-    with _explained(str(place)):
-        metadata, _ = _footer_of(place)
-        schema = metadata.schema.to_arrow_schema()
-        return schema.with_metadata({**(schema.metadata or {}), **(metadata.metadata or {})})
-
-
-def _footer_of(place: Place) -> tuple[pq.FileMetaData, str]:
-    with _explained(str(place)):
-        if is_local(place):
-            status = place.stat()
-            return _read_footer(place, status.st_size, str(status.st_mtime_ns))
-        info = request(place, lambda: place.fs.info(place.path))
-        version = info.get("ETag") or info.get("mtime") or info.get("created")
-        return _read_footer(place, info["size"], str(version))
-
-
-@lru_cache(maxsize=64)
-def _read_footer(place: Place, size: int, version: str) -> tuple[pq.FileMetaData, str]:
-    """Metadata and digest of a file's footer; size and version are the cache's key."""
-    tail = read_bytes(place, max(size - FOOTER_BYTES, 0), size)
-    length = int.from_bytes(tail[-8:-4], "little") + 8
-    if len(tail) < length <= size:
-        tail = read_bytes(place, size - length, size)
-    digest = hashlib.blake2b(tail[-length:], digest_size=16)
-    digest.update(size.to_bytes(8, "little"))
-    # pyarrow looks for the footer at the end of the file; the footer's places count from its start.
-    return pq.read_metadata(pa.BufferReader(tail)), digest.hexdigest()
-
-
-@contextmanager
-def _explained(path: str, group: int | None = None) -> Iterator[None]:
-    """Convert errors of reading a file to a DataError that names the file."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: there is no such file.") from error
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        where = "" if group is None else f" in row group {group}"
-        raise DataError(
-            f"{path}: cannot be read as parquet, it may be damaged{where} ({error}). "
-            "Copy or write the file again."
-        ) from error

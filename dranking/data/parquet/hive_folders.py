@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from dranking.data.parquet.files import (
-    ParquetPart,
-    list_parquet,
-    parts_below,
-    read_part,
-    read_schema,
-)
+from dranking.data.parquet.listing import list_parquet, parts_below
+from dranking.data.parquet.part import ParquetPart, column_bytes, read_footer
 from dranking.data.parquet.where import matching
 from dranking.errors import DataError
-from dranking.files.places import AnyPlace, Place, as_place
+from dranking.files.places import AnyPlace, Place, as_place, is_local
+from dranking.files.reading import at_once
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Value in a folder's name that stands for a missing one."""
@@ -32,10 +31,15 @@ class FoundFile(NamedTuple):
 
 
 class ReadFooter(NamedTuple):
-    """A file with its number of rows, and its serialized Arrow schema."""
+    """A file with its number of rows, its serialized Arrow schema, and the memory of its columns.
+
+    `column_bytes` are those of `dranking.data.parquet.part.column_bytes`, and 0 for columns that
+    the file does not hold.
+    """
 
     part: ParquetPart
     schema: bytes
+    column_bytes: NDArray[np.int64]
 
 
 def find_files(sources: Sequence[AnyPlace], where: str | None) -> list[FoundFile]:
@@ -76,7 +80,7 @@ def folder_values(names: Sequence[str]) -> dict[str, str]:
 
 
 def read_footers(files: Sequence[FoundFile], folder_features: Sequence[str]) -> list[ReadFooter]:
-    """Read the footers of some files: a task.
+    """Read the footers of some files: a task. Files behind URLs are read side by side.
 
     Parameters
     ----------
@@ -90,15 +94,21 @@ def read_footers(files: Sequence[FoundFile], folder_features: Sequence[str]) -> 
     DataError
         If a file cannot be read, lies in no folder with such a key, or has a column of that name.
     """
-    footers = []
-    for file in files:
-        schema = read_schema(file.place)
-        constants = tuple((key, _number(file, key, schema)) for key in folder_features)
-        for key, _ in constants:
-            schema = schema.append(pa.field(key, pa.float64()))
-        part = replace(read_part(file.place), constants=constants)
-        footers.append(ReadFooter(part, schema.serialize().to_pybytes()))
-    return footers
+    read = partial(_read_footer, folder_features=folder_features)
+    if all(is_local(file.place) for file in files):
+        return [read(file) for file in files]
+    return at_once(read, files)
+
+
+def _read_footer(file: FoundFile, folder_features: Sequence[str]) -> ReadFooter:
+    footer = read_footer(file.place)
+    schema = footer.schema
+    constants = tuple((key, _number(file, key, schema)) for key in folder_features)
+    for key, _ in constants:
+        schema = schema.append(pa.field(key, pa.float64()))
+    part = replace(footer.part, constants=constants)
+    n_bytes = np.append(column_bytes(footer), np.zeros(len(constants), np.int64))
+    return ReadFooter(part, schema.serialize().to_pybytes(), n_bytes)
 
 
 def _number(file: FoundFile, key: str, schema: pa.Schema) -> float:

@@ -9,10 +9,11 @@ range of rows can be scanned alone:
 2. `layout.summarize` orders the queries of a part of the hashes by first row, and tells whether the
    rows of each query are adjacent; `layout.order_queries` joins such parts, a range of first rows
    at a time, and `layout.plan_segments` cuts the queries into blocks and segments.
-3. Adjacent rows are read by segment. Other rows are exchanged: `exchange.first_rows` finds the
-   first row of the query of every row of a range, `exchange.split_rows` sorts the range by bucket
-   (a range of first rows), and `exchange.join_rows` puts the rows of a bucket in order. The result
-   is the stable regrouping of all rows: queries by first appearance, rows of a query in order.
+3. Adjacent rows are read by segment. Other rows are exchanged: `rows_by_bucket.first_rows` finds
+   the first row of the query of every row of a range, `rows_by_bucket.split_rows` sorts the range
+   by bucket (a range of first rows), and `rows_by_bucket.join_rows` puts the rows of a bucket in
+   order. The result is the stable regrouping of all rows: queries by first appearance, rows of a
+   query in order.
 
 All functions are pure: a task that is run again gives the same result. Hashes of two ids may be
 equal; whoever makes blocks compares the true ids (`layout.check_queries`), and the caller starts

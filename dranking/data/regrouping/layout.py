@@ -24,11 +24,11 @@ SAMPLE = 1 << 10
 """The summary of a part of the queries has the first row of one query in so many."""
 
 QUERY = np.dtype([("first", np.int64), ("rows", np.int64)])
-"""What queries are ordered and packed by: the first row, and the number of rows."""
+"""The fields by which queries are ordered and packed: first row, and number of rows."""
 
 
 class Summary(NamedTuple):
-    """What the driver holds of a part of the queries, such as a range of hashes.
+    """The driver's summary of a part of the queries, such as a range of hashes.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ def summarize(lines: NDArray[Any]) -> tuple[NDArray[Any], Summary]:
     queries
         (n_queries,) `QUERY`, by first row.
     summary
-        What the driver needs of them.
+        The summary that the driver needs of them.
     """
     lines = lines[np.argsort(lines["first"])]
     scattered = lines["last"] - lines["first"] + 1 > lines["rows"]

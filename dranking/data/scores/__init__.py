@@ -1,7 +1,7 @@
 """Stored scores of documents, whoever computed the scores.
 
-`parts` writes and reads a directory of parquet files, one file for every 16 blocks, which tasks
-write wherever they run:
+`score_directory` writes and reads a directory of parquet files, one file for every 16 blocks, which
+tasks write wherever they run:
 
 | file | content |
 | --- | --- |

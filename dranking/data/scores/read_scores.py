@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from dranking.data.scores.parts import is_score_directory, read_parts
-from dranking.data.scores.score_table import SCORE, ScoreTable
+from dranking.data.scores.score_directory import is_score_directory, read_parts
+from dranking.data.scores.score_table import DOCID, QID, SCORE, ScoreTable
 from dranking.errors import DataError
 from dranking.files.places import AnyPlace, Place, as_place
-from dranking.files.reading import open_input, read_bytes
+from dranking.files.reading import arrow_input, open_input, read_bytes
 from dranking.files.requests import request
 
 ScoreForm: TypeAlias = Literal["directory", "parquet", "csv", "trec"]
@@ -26,8 +26,9 @@ RUN_FIELDS = 6
 
 def read_scores(
     path: AnyPlace,
-    qid: str = "qid",
-    docid: str = "docid",
+    qid: str = QID,
+    docid: str = DOCID,
+    score: str = SCORE,
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> ScoreTable:
@@ -39,8 +40,9 @@ def read_scores(
         A directory that `dranking predict` wrote; a parquet file or a CSV file (``.csv``, ``.tsv``,
         also ``.gz``) with columns of query ids, ``score`` and, if documents have ids, document ids;
         or a TREC run, also ``.gz``.
-    qid, docid
-        Names of the columns of ids in parquet and CSV.
+    qid, docid, score
+        Names of the columns of ids and scores in parquet and CSV. Where a file lacks such a column
+        of ids, and in a directory, the names are ``qid`` and ``docid``.
     storage_options
         Options of the file system of URLs, as pandas and Dask take them.
 
@@ -55,17 +57,22 @@ def read_scores(
         if form == "trec":
             return _read_run(place)
         if form == "directory":
-            table = read_parts(place)
+            table, score = read_parts(place), SCORE
         elif form == "parquet":
-            with open_input(place) as file:
+            with arrow_input(place) as file:
                 table = pq.read_table(file, page_checksum_verification=True)
         else:
-            table = _read_csv(place, qid, docid)
+            table = _read_csv(place, {qid, QID, docid, DOCID} - {score}, score)
     except FileNotFoundError as error:
         raise DataError(f"{place}: there is no such file or directory.") from error
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{place}: cannot be read as {form} ({error}).") from error
-    return ScoreTable.from_table(table, qid, docid, str(place))
+    present = {*table.column_names}
+    if qid not in present and QID in present:
+        qid = QID
+    if docid not in present:
+        docid = DOCID
+    return ScoreTable.from_table(table, qid, docid, str(place), score)
 
 
 def score_form(place: Place) -> ScoreForm:
@@ -78,11 +85,14 @@ def score_form(place: Place) -> ScoreForm:
     """
     if is_score_directory(place):
         return "directory"
-    names = place.name.removesuffix(".gz")
+    names = place.name.lower().removesuffix(".gz")
     if names.endswith((".csv", ".tsv")):
         return "csv"
     if request(place, place.is_dir):
-        raise DataError(f"{place}: is no directory of scores, as dranking predict writes them.")
+        raise DataError(
+            f"{place}: is no directory of scores, as dranking predict writes them. The model or "
+            "the scores come first, the data after them."
+        )
     with open_input(place) as file:
         return "parquet" if file.read(4) == b"PAR1" else "trec"
 
@@ -99,14 +109,14 @@ def _content(place: Place) -> bytes:
         ) from error
 
 
-def _read_csv(place: Place, qid: str, docid: str) -> pa.Table:
+def _read_csv(place: Place, ids: Collection[str], score: str) -> pa.Table:
     """Columns of ids as text, so that no zero in front of an id is lost, and the score."""
-    separator = "\t" if ".tsv" in place.suffixes else ","
+    separator = "\t" if ".tsv" in map(str.lower, place.suffixes) else ","
     return pyarrow.csv.read_csv(
         pa.BufferReader(_content(place)),
-        parse_options=pyarrow.csv.ParseOptions(delimiter=separator),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
         convert_options=pyarrow.csv.ConvertOptions(
-            column_types={qid: pa.string(), docid: pa.string(), SCORE: pa.float64()}
+            column_types={**dict.fromkeys(ids, pa.string()), score: pa.float64()}
         ),
     )
 
@@ -122,6 +132,12 @@ def _read_run(place: Place) -> ScoreTable:
         fields = line.split()
         if not fields:
             continue
+        if len(fields) == 1:
+            raise DataError(
+                f"{place}:{number}: a line of one field names no query. Scores alone, one on "
+                "each line in the order of the data, are passed in Python: "
+                f"dranking.evaluate(numpy.loadtxt({str(place)!r}), data)."
+            )
         try:
             if len(fields) != RUN_FIELDS:
                 raise ValueError(f"{len(fields)} fields")

@@ -16,7 +16,11 @@ from dranking.data.tables.numeric_values import as_numbers
 from dranking.data.tables.query_rows import run_starts
 from dranking.errors import DataError
 
-SCORE = "score"
+QID, DOCID, SCORE = "qid", "docid", "score"
+"""Columns of scores that this package wrote."""
+
+IN_MEMORY = "the scores"
+"""The name of scores that are no file, in errors."""
 
 
 class ScoreTable:
@@ -43,14 +47,19 @@ class ScoreTable:
     """
 
     def __init__(
-        self, query_ids: Any, scores: Any, doc_ids: Any = None, where: str = "the scores"
+        self, query_ids: Any, scores: Any, doc_ids: Any = None, where: str = IN_MEMORY
     ) -> None:
-        ids = as_ids(query_ids, "qid", as_string=True)
-        check_no_null(ids, "qid", lambda row: f"{where}, row {row}")
+        def place(row: int) -> str:
+            return f"{where}, row {row}"
+
+        ids = as_ids(query_ids, "qid", as_string=True, place=place)
+        check_no_null(ids, "qid", place)
         values = as_numbers(scores, SCORE)
         if len(values) != len(ids):
             raise DataError(f"{where}: {len(values)} scores for {len(ids)} query ids.")
-        documents = None if doc_ids is None else as_ids(doc_ids, "docid", as_string=True)
+        documents = (
+            None if doc_ids is None else as_ids(doc_ids, "docid", as_string=True, place=place)
+        )
         if documents is not None and documents.null_count == len(documents):
             documents = None
         # Rows of a query come together and keep their order.
@@ -67,9 +76,23 @@ class ScoreTable:
 
     @classmethod
     def from_table(
-        cls, table: Any, qid: str = "qid", docid: str = "docid", where: str = "the scores"
+        cls,
+        table: Any,
+        qid: str = QID,
+        docid: str = DOCID,
+        where: str = IN_MEMORY,
+        score: str = SCORE,
     ) -> ScoreTable:
         """Scores of a table with columns ``qid``, ``score`` and, if documents have ids, ``docid``.
+
+        Parameters
+        ----------
+        table
+            A table of any library.
+        qid, docid, score
+            Names of the columns.
+        where
+            Name of the scores in errors.
 
         Raises
         ------
@@ -77,15 +100,15 @@ class ScoreTable:
             If a column is missing or of a wrong type.
         """
         rows = as_table(table)
-        absent = [name for name in (qid, SCORE) if name not in rows.column_names]
+        absent = [name for name in (qid, score) if name not in rows.column_names]
         if absent:
             raise DataError(
                 f"{where}: there is no column {', '.join(map(repr, absent))}. Scores are a table "
                 f"of qid, docid (optional) and score; the columns are "
-                f"{', '.join(map(repr, rows.column_names))}."
+                f"{', '.join(map(repr, rows.column_names))}. {_how_to_name(absent, score, where)}"
             )
         documents = rows[docid] if docid in rows.column_names else None
-        return cls(rows[qid], rows[SCORE], documents, where)
+        return cls(rows[qid], rows[score], documents, where)
 
     def of_block(self, block: QueryBlock) -> NDArray[np.float64]:
         """(n_documents,) scores of a block's documents.
@@ -173,3 +196,18 @@ class ScoreTable:
                 f"{self._where}: the data has no document {theirs[at]} of query {query}; give "
                 "scores of the documents of the data, and of no others."
             )
+
+
+def _how_to_name(absent: list[str], score: str, where: str) -> str:
+    """Advice on columns of scores that have other names."""
+    if where == IN_MEMORY:
+        return "Give them these names: table.rename(columns=...)."
+    ways = ""
+    if absent != [score]:
+        ways = (
+            "Name the columns of ids with --qid-column and --docid-column "
+            "(read_scores(path, qid, docid))."
+        )
+    if score in absent:
+        ways += " Name the column of scores with --score-column (read_scores(path, score=...))."
+    return ways.strip()

@@ -50,14 +50,14 @@ class WrittenBlock(NamedTuple):
 
 
 class BlockFolders(NamedTuple):
-    """Where the new blocks of one change of a store are written, by tasks on any host.
+    """The folder that tasks on any host write the new blocks of one change of a store to.
 
     Attributes
     ----------
     root
         Directory of the store, which all tasks see.
     prefix
-        What the names of the new folders begin with.
+        The beginning of the names of the new folders.
     """
 
     root: Place

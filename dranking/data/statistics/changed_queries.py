@@ -114,7 +114,7 @@ def write_changed(
     Parameters
     ----------
     folders, index
-        Where to write, and the number of the block.
+        The folder to write to, and the number of the block.
     entry
         The block as it was written.
     queries

@@ -36,7 +36,6 @@ VALUE_BYTES = {"dense": 4, "sparse": 8}  # float32; a sparse value also has an i
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-
 BlockPath: TypeAlias = Annotated[str, Field(pattern=r"^blocks/[0-9a-f]{16}-[0-9]{6,}$")]
 Digest: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 

@@ -82,6 +82,11 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
         return 2 * (WINDOWS_AHEAD + 1) * max(WINDOW_BYTES, least)
 
     @property
+    def click_nights(self) -> tuple[str, str] | None:
+        """First and last night of the clicks that the labels come from; None for other labels."""
+        return None if self.manifest.labels is None else self.manifest.labels.nights
+
+    @property
     def is_sparse(self) -> bool:  # type: ignore[override]
         """Whether blocks hold CSR features."""
         return self.manifest.sparse

@@ -42,7 +42,7 @@ _INDEX_NAME = r"^[0-9a-f]{16}-index\.parquet$"
 
 @dataclass(frozen=True)
 class BlockEntry:
-    """What the index says of one block.
+    """The entry of one block in the index.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class BlockEntry:
 
 @dataclass(frozen=True)
 class SegmentEntry:
-    """What the index says of one segment.
+    """The entry of one segment in the index.
 
     Attributes
     ----------
@@ -105,12 +105,12 @@ class IndexFile(BaseModel):
 
 
 class NullFill(BaseModel):
-    """What stands for missing values.
+    """The values that stand for missing values.
 
     Attributes
     ----------
     policy
-        How the values were found.
+        The rule by which the values were found.
     values
         One value per feature, before any scaling.
     """
@@ -121,20 +121,23 @@ class NullFill(BaseModel):
 
 
 class LabelOrigin(BaseModel):
-    """Where labels come from that are no judgements.
+    """The origin of labels that are no judgements.
 
     Attributes
     ----------
     estimator, query_weights
-        How labels and query weights were made of clicks.
+        The rules by which labels and query weights were made of clicks.
     propensities
         Version of the propensities: labels of two versions do not compare.
+    nights
+        First and last night of the clicks.
     """
 
     model_config = _STRICT
     estimator: str
     query_weights: str
     propensities: str
+    nights: tuple[str, str]
 
 
 class DatasetManifest(BaseModel):
@@ -153,13 +156,13 @@ class DatasetManifest(BaseModel):
     roles
         Names of the columns of ids, grades and weights in the table that the data comes from.
     null_fill
-        What was stored for missing values, if that is the minimum or mean of each feature; data
+        The values stored for missing values, if they are the minimum or mean of each feature; data
         that is appended gets the same values.
     query_id_type, doc_id_type
         Type of the ids when they are read; integers of one segment read as strings if another
         segment has strings. None if no document has an id.
     labels
-        Where the labels come from; None for those that came with the data.
+        The origin of the labels; None for labels that came with the data.
     n_documents, n_queries, n_unlabelled, n_blocks, n_segments
         Totals.
     writers

@@ -35,7 +35,7 @@ class SegmentFiles:
     root
         The data set.
     entry
-        What the index says of the segment.
+        The entry of the segment in the index.
     specs
         The arrays of such a segment.
 

@@ -36,7 +36,7 @@ SEGMENTS_PER_GROUP = 512
 
 
 class SegmentBorders:
-    """Which blocks each segment holds.
+    """The borders of the blocks of each segment.
 
     Attributes
     ----------
@@ -65,9 +65,10 @@ class SegmentBorders:
         return slice(*self.first_block[segment : segment + 2].tolist())
 
     def runs(self, start: int, end: int) -> list[tuple[int, int, int]]:
-        """Segments that hold blocks `start` to before `end`, and their first and end block there.
+        """Segments with the blocks from `start` to before `end`, and the range of blocks in each.
 
-        The latter are counted from the first block of the segment.
+        A range is the first block and the block after the last, counted from the first block of the
+        segment.
         """
         if start >= end:
             return []
@@ -88,11 +89,11 @@ class SegmentIndex(SegmentBorders):
     names, chunks_digests
         (n_segments,) strings, and digests of 16 bytes.
     n_features, chunks_bytes
-        (n_segments,) of each segment.
+        (n_segments,) number of features, and bytes of chunks, of each segment.
     first_block
         (n_segments + 1,) number of the first block of each segment, then the number of blocks.
     n_documents, n_queries, n_unlabelled, n_values
-        (n_blocks,) of each block.
+        (n_blocks,) number of documents, queries, unlabelled documents and values of each block.
     digests, features_digests
         (n_blocks,) digests of 16 bytes.
     """

@@ -1,4 +1,4 @@
-"""What lies in the folder of a segment: its files, its arrays, and the table of their chunks."""
+"""The content of the folder of a segment: its files, its arrays, and the table of their chunks."""
 
 from __future__ import annotations
 

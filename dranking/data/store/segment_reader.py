@@ -54,7 +54,7 @@ class SegmentReader:
     manifest
         Its manifest.
     entry
-        What the index says of the segment.
+        The entry of the segment in the index.
 
     Raises
     ------
@@ -306,7 +306,7 @@ def read_ahead(
 
 
 def _borders(sizes: list[int]) -> list[int]:
-    """Where each block begins, then where the last one ends."""
+    """The row at which each block begins, then the row at which the last block ends."""
     borders = [0]
     for size in sizes:
         borders.append(borders[-1] + size)

@@ -44,7 +44,7 @@ def write_segment(root: Place, name: str, blocks: Sequence[QueryBlock]) -> Writt
     Parameters
     ----------
     root
-        Where the parts of the data set are written: `DirectoryCommit.root`.
+        Directory to write the parts of the data set to: `DirectoryCommit.root`.
     name
         Name of the segment inside: `DirectoryCommit.name("segments/000017")`.
     blocks

@@ -36,9 +36,10 @@ from dranking.data.store.segment_reader import (
 )
 from dranking.data.store.segment_writer import check_alike, write_segment
 from dranking.data.store.zarr_arrays import zarr_metadata
+from dranking.data.tables.any_table import is_table, no_dataset
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.errors import DataError
-from dranking.files.places import AnyPlace, as_place, is_local
+from dranking.files.places import AnyPlace, as_place, is_local, is_path
 from dranking.files.writing.commit import DirectoryCommit, begin_directory
 from dranking.files.writing.object_store import put
 
@@ -97,6 +98,8 @@ def write_dataset(
         roles = blocks.roles if roles == DEFAULT_ROLES else roles
         blocks.check_documents()
         blocks = blocks.read_blocks()
+    elif is_table(blocks) or hasattr(blocks, "columns") or is_path(blocks):
+        raise no_dataset(blocks, "write_dataset")
     names = None if feature_names is None else check_feature_names(feature_names)
     place = as_place(path, storage_options)
     with begin_directory(place, overwrite=overwrite, append=append) as commit:
@@ -127,9 +130,9 @@ def commit_dataset(
     Parameters
     ----------
     commit
-        What `begin_directory` returned for the data set.
+        The result of `begin_directory` for the data set.
     segments
-        What `write_segment` returned, in the order of the data.
+        The results of `write_segment`, in the order of the data.
     feature_names
         One unique name per feature; ``f1``, ``f2``, ... for the widest segment if None, or the
         names of the data set to which segments are appended.
@@ -138,9 +141,9 @@ def commit_dataset(
     roles
         Names of the columns of ids, grades and weights in the table that the data comes from.
     null_fill
-        What the segments hold for missing values, if that was the minimum or mean.
+        The values that the segments hold for missing values, if they are the minimum or mean.
     labels
-        Where the labels come from if the segments are those of another data set with other labels.
+        The origin of the labels, if the segments are those of another data set with other labels.
     append
         Put the segments behind those of the data set that is there. The first new segment begins a
         new block, so that the borders of blocks, and with them the last bits of results, are not

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dranking.errors import DataError, UsageError
+from dranking.data.roles import Columns
+from dranking.errors import DataError, DrankingError, UsageError
+
+BATCH_ROWS = 65_536
+"""Most rows of a batch of a table in memory."""
+
+
+def is_dask(value: Any) -> bool:
+    """Whether a value is a Dask collection."""
+    # A process that has not imported Dask has no collection, and need not import Dask to know.
+    dask = sys.modules.get("dask")
+    return dask is not None and bool(dask.base.is_dask_collection(value))
+
+
+def is_dask_frame(value: Any) -> bool:
+    """Whether a value is a dask DataFrame."""
+    return is_dask(value) and hasattr(value, "columns")
 
 
 def is_table(value: Any) -> bool:
@@ -27,6 +47,18 @@ def is_table(value: Any) -> bool:
     )
 
 
+class Stream(NamedTuple):
+    """A table as record batches, one after the other, of types that all readers know.
+
+    What goes wrong while batches are made is raised as DataError. `n_bytes` has the bytes of each
+    column of a table in memory; it is None for a stream, whose end is not known.
+    """
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    n_bytes: tuple[int, ...] | None
+
+
 def as_table(value: Any) -> pa.Table:
     """A table, see `is_table`, as a pyarrow table in memory.
 
@@ -35,49 +67,137 @@ def as_table(value: Any) -> pa.Table:
     UsageError
         If the value is no table.
     DataError
-        If the table cannot be read, two columns of a pandas frame have the same name, or a column
+        If the table cannot be read, columns of a pandas frame have the same name, or a column
         mixes types.
     """
-    if isinstance(value, pa.Table):
-        return value
-    if _is_pandas(value):
-        return _from_pandas(value)
-    reader = as_reader(value)
-    try:
-        return reader.read_all()
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"the {type(value).__name__} cannot be read ({error}).") from error
+    table = _from_pandas(value) if _is_pandas(value) else value
+    if isinstance(table, pa.Table) and _plain_schema(table.schema).equals(table.schema):
+        return table
+    stream = as_stream(table)
+    return pa.Table.from_batches(list(stream.batches), stream.schema)
 
 
-def as_reader(value: Any) -> pa.RecordBatchReader:
+def as_stream(value: Any) -> Stream:
     """A table, see `is_table`, as a stream of record batches, without having it whole in memory.
 
-    A lazy frame is computed by Polars' streaming engine.
+    A lazy frame is computed by Polars' streaming engine. Run-end encoded columns are decoded, and
+    views of texts are texts where they are the values of a dictionary.
 
     Raises
     ------
     UsageError, DataError
         As `as_table`.
     """
-    if isinstance(value, pa.RecordBatchReader):
-        return value
-    if isinstance(value, pa.RecordBatch):
-        return pa.RecordBatchReader.from_batches(value.schema, [value])
+    if is_dask_frame(value):
+        raise UsageError(
+            "a dask DataFrame is not read into memory: fit, predict, tune and evaluate of dranking "
+            "take it as it is, dranking.ingest(frame, path) stores it, and frame.compute() makes a "
+            "pandas DataFrame of it."
+        )
     if not is_table(value):
         raise UsageError(
             f"a {type(value).__name__} is not a table with columns; give a pandas, Polars or "
             "pyarrow table, a DuckDB relation, or another object with __arrow_c_stream__."
         )
-    if _is_pandas(value):
-        value = _from_pandas(value)
-    if _is_lazy_frame(value):
-        value = value.collect(engine="streaming")
-    if _is_arrow_dataset(value):
-        return value.scanner().to_reader() if hasattr(value, "scanner") else value.to_reader()
+    name = type(value).__name__
+    with _explained(name):
+        if _is_pandas(value):
+            value = _from_pandas(value)
+        if _is_lazy_frame(value):
+            value = value.collect(engine="streaming")
+        schema, batches = _open(value)
+        n_bytes = _bytes_in_memory(value)
+    return Stream(_plain_schema(schema), _plain_batches(schema, batches, name), n_bytes)
+
+
+def _bytes_in_memory(value: Any) -> tuple[int, ...] | None:
+    """Bytes of each column of a table in memory; None for a stream."""
+    if isinstance(value, pa.Table | pa.RecordBatch):
+        return tuple(int(column.nbytes) for column in value.columns)
+    if type(value).__module__.startswith("polars") and hasattr(value, "get_columns"):
+        return tuple(int(column.estimated_size()) for column in value.get_columns())
+    return None
+
+
+def _open(value: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Schema and batches of a table."""
+    if isinstance(value, pa.RecordBatch):
+        return value.schema, iter([value])
+    if isinstance(value, pa.Table):
+        return value.schema, iter(value.to_batches(max_chunksize=BATCH_ROWS))
+    if isinstance(value, pa.RecordBatchReader):
+        reader = value
+    elif _is_arrow_dataset(value):
+        reader = value.scanner().to_reader() if hasattr(value, "scanner") else value.to_reader()
+    else:
+        reader = pa.RecordBatchReader.from_stream(value)
+    return reader.schema, iter(reader)
+
+
+def _plain_batches(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch], name: str
+) -> Iterator[pa.RecordBatch]:
+    plain = _plain_schema(schema)
+    is_plain = plain.equals(schema)
+    while True:
+        with _explained(name):
+            batch = next(batches, None)
+            if batch is not None and not is_plain:
+                columns = [_plain(column) for column in batch.columns]
+                batch = pa.RecordBatch.from_arrays(columns, schema=plain)
+        if batch is None:
+            return
+        yield batch
+
+
+def _plain_schema(schema: pa.Schema) -> pa.Schema:
+    fields = [field.with_type(_plain_type(field.type)) for field in schema]
+    return pa.schema(fields, schema.metadata)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_run_end_encoded(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
+        return pa.dictionary(kind.index_type, pa.string(), kind.ordered)
+    return kind
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    if pa.types.is_run_end_encoded(column.type):
+        return _plain(pc.run_end_decode(column))
+    kind = _plain_type(column.type)
+    if kind == column.type:
+        return column
+    return pa.DictionaryArray.from_arrays(
+        column.indices, column.dictionary.cast(pa.string()), ordered=kind.ordered
+    )
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Convert what a library raises while its table is read, whatever it is, to a DataError."""
     try:
-        return pa.RecordBatchReader.from_stream(value)
-    except (pa.ArrowException, TypeError) as error:
-        raise DataError(f"the {type(value).__name__} is no Arrow stream ({error}).") from error
+        yield
+    except (DrankingError, MemoryError):
+        raise
+    except Exception as error:
+        why = str(error).strip().splitlines() or [type(error).__name__]
+        raise DataError(f"the {name} cannot be read ({why[0].rstrip('.')}).") from error
+
+
+def no_dataset(value: Any, function: str) -> UsageError:
+    """The error for a function that writes data sets, and is given something else."""
+    if is_dask_frame(value):
+        return UsageError(
+            "a dask DataFrame is no data set; dranking.ingest(frame, path) stores it, each "
+            "partition by the worker that computes it."
+        )
+    made = "from_table(table)" if is_table(value) else "open_dataset(path)"
+    return UsageError(
+        f"a {type(value).__name__} is no data set: {function}(dranking.{made}, path) writes the "
+        f"data set that {made.split('(')[0]} makes of it."
+    )
 
 
 def _is_pandas(value: Any) -> bool:
@@ -96,9 +216,25 @@ def _is_arrow_dataset(value: Any) -> bool:
 
 
 def _from_pandas(frame: Any) -> pa.Table:
+    frame = frame.rename(columns=str)
+    if not frame.columns.is_unique:
+        twice = ", ".join(repr(name) for name in frame.columns[frame.columns.duplicated()].unique())
+        raise DataError(f"columns of the table occur more than once: {twice}; rename or drop them.")
     try:
-        return pa.Table.from_pandas(frame.rename(columns=str), preserve_index=False)
+        return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
+        raise DataError(f"a column cannot be read, or mixes types ({error}).") from error
+
+
+def check_index(value: Any, columns: Columns) -> None:
+    """Raise DataError if a column that has a role is in the index of a pandas frame."""
+    if not _is_pandas(value):
+        return
+    levels = [name for name in value.index.names if name is not None]
+    named = (columns.qid, columns.relevance, columns.docid, columns.weight)
+    found = [name for name in named if name in levels and name not in value.columns]
+    if found:
         raise DataError(
-            f"two columns of the table have the same name, or a column mixes types ({error})."
-        ) from error
+            f"the index of the table has {', '.join(map(repr, found))}, which must be columns; "
+            "pass table.reset_index()."
+        )

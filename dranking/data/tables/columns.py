@@ -21,10 +21,18 @@ from dranking.errors import DataError, UsageError
 from dranking.files.json_files import parse_json
 
 TABLE, DASK_FRAME = "the table", "the dask DataFrame"
-"""How errors name tables that are no files."""
+"""The name of tables that are no files, in errors."""
 
 FIT_NAMES = {QID: "qid", RELEVANCE: "y"}
 """Arguments of the `fit` of estimators that name columns of a table."""
+
+MEANINGS = {
+    QID: "query ids",
+    DOC_ID: "document ids",
+    RELEVANCE: "grades",
+    WEIGHT: "weights of queries",
+}
+"""The content of the columns that are not features, by their role."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ def find_layout(schema: pa.Schema, columns: Columns, where: str) -> Layout:
     schema
         Schema of the table.
     columns
-        What the caller says about the columns.
+        The roles that the caller gives to columns.
     where
         Name of the table in errors.
 
@@ -84,10 +92,11 @@ def find_layout(schema: pa.Schema, columns: Columns, where: str) -> Layout:
     """
     repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if repeated:
-        raise DataError(f"{where}: columns occur more than once: {_listed(repeated)}; rename them.")
+        raise DataError(f"{where}: columns occur more than once: {listed(repeated)}; rename them.")
     _check_there(schema, columns.exclude, where)
     roles = _find_roles(schema, columns, where)
     _check_role_types(schema, roles, where)
+    _check_score_column(schema, columns, roles, where)
     if columns.features is None:
         chosen = _guess_features(schema, columns, roles, where)
     else:
@@ -97,6 +106,10 @@ def find_layout(schema: pa.Schema, columns: Columns, where: str) -> Layout:
     width = None
     if len(chosen) == 1 and pa.types.is_fixed_size_list(schema.field(chosen[0]).type):
         width = schema.field(chosen[0]).type.list_size
+        if not width:
+            raise DataError(
+                f"{where}: column {chosen[0]!r} holds lists of length 0; there are no features."
+            )
     docid = roles.docid
     return Layout(
         roles=roles,
@@ -131,47 +144,50 @@ def _find_roles(schema: pa.Schema, columns: Columns, where: str) -> Roles:
     if twice or excluded:
         raise UsageError(
             f"{where}: one column cannot have two roles, or have a role and be left out: "
-            f"{_listed(sorted({*twice, *excluded}))}."
+            f"{listed(sorted({*twice, *excluded}))}."
         )
-    _check_there(schema, roles.names, where)
+    named = [role for role in MEANINGS if getattr(roles, role) is not None]
+    absent = [role for role in named if getattr(roles, role) not in schema.names]
+    names = [getattr(roles, role) for role in absent]
+    _check_there(schema, names, where, _how_to_name(absent, where))
     return roles
 
 
-def _check_there(schema: pa.Schema, names: Sequence[str], where: str) -> None:
+def _check_there(schema: pa.Schema, names: Sequence[str], where: str, advice: str = "") -> None:
     absent = [name for name in names if name not in schema.names]
-    if not absent:
-        return
-    raise DataError(
-        f"{where}: there is no column {_listed(absent)}. The columns are {_listed(schema.names)}."
-        + _how_to_name(absent, where)
-    )
+    if absent:
+        raise DataError(
+            f"{where}: there is no column {listed(absent)}. The columns are "
+            f"{listed(schema.names)}.{advice}"
+        )
 
 
-def _how_to_name(absent: Sequence[str], where: str) -> str:
-    """How to say which column holds query ids and which grades, where the default names are absent.
+def _how_to_name(roles: Sequence[str], where: str) -> str:
+    """Advice on naming the columns of some roles, which are absent under the names that they have.
 
     Options are of the command line, which reads no tables in memory.
     """
-    meanings = {QID: "query ids", RELEVANCE: "grades"}
-    roles = [role for role in meanings if role in absent]
     if not roles:
         return ""
     if where == TABLE:
         named = ", ".join(f"{role}=..." for role in roles)
         none = " (relevance=None if there are no labels)" if RELEVANCE in roles else ""
-        return f" Say which column is what{none}: dr.from_table(table, dr.Columns({named}))."
+        return f" Say which column is what{none}, as in dr.from_table(table, dr.Columns({named}))."
     if where == DASK_FRAME:
-        named = ", ".join(f"{FIT_NAMES[role]}=..." for role in roles)
+        named = ", ".join(f"{FIT_NAMES.get(role, role)}=..." for role in roles)
         return (
             f" Name the columns in fit(frame, {named}); elsewhere give them these names: "
             "frame.rename(columns=...)."
         )
     hints = [
-        f" Name the column of {meanings[role]} with --{role}-column (Columns({role}=...))."
+        f" Name the column of {MEANINGS[role]} with --{role}-column (Columns({role}=...))."
         for role in roles
     ]
     if RELEVANCE in roles:
-        hints.append(" If there are no labels, say --no-relevance (Columns(relevance=None)).")
+        hints.append(
+            " Data without labels is stored by dranking ingest --no-relevance (in Python "
+            "Columns(relevance=None)), and scored by predict; nothing else can be done with it."
+        )
     return "".join(hints)
 
 
@@ -191,12 +207,48 @@ def _check_role_types(schema: pa.Schema, roles: Roles, where: str) -> None:
             raise DataError(f"{where}: column {name!r} is {kind}; it must hold numbers.")
 
 
+def _check_score_column(schema: pa.Schema, columns: Columns, roles: Roles, where: str) -> None:
+    """Raise DataError if the column to rank by is not there, or cannot be ranked by."""
+    name = columns.score
+    if name is None:
+        return
+    features = _possible_features(schema, columns, roles)
+    numbers = [field.name for field in features if is_number(field.type)]
+    has_list = any(pa.types.is_fixed_size_list(field.type) for field in features)
+    if name in numbers or (has_list and name not in schema.names):  # lists hold several features
+        return
+    if name not in schema.names:
+        raise no_score_column(name, numbers, where)
+    what = "has another role, or is left out"
+    if name in (field.name for field in features):
+        what = f"is {schema.field(name).type}"
+    raise DataError(
+        f"{where}: the score column {name!r} {what}; a score column holds numbers. "
+        f"{_choices(numbers)}"
+    )
+
+
+def no_score_column(name: str, features: Sequence[str], where: str) -> DataError:
+    """The error for data that lacks the column to rank by, and has other features."""
+    return DataError(f"{where}: there is no score column {name!r}. {_choices(features)}")
+
+
+def _choices(features: Sequence[str]) -> str:
+    return f"The columns to rank by are {listed(features) or 'none'}."
+
+
+def _possible_features(schema: pa.Schema, columns: Columns, roles: Roles) -> list[pa.Field]:
+    """The columns that have no other role and are not left out."""
+    passed_over = {*roles.names, *_unused_roles(columns), *columns.exclude, *_pandas_index(schema)}
+    return [field for field in schema if field.name not in passed_over]
+
+
 def _guess_features(
     schema: pa.Schema, columns: Columns, roles: Roles, where: str
 ) -> tuple[str, ...]:
     """Every column without another role, or the column of lists ``features``."""
-    passed_over = {*roles.names, *_unused_roles(columns), *columns.exclude, *_pandas_index(schema)}
-    rest = [field for field in schema if field.name not in passed_over]
+    rest = _possible_features(schema, columns, roles)
+    passed_over = {*schema.names} - {field.name for field in rest}
     lists = [f for f in rest if f.name == FEATURES and pa.types.is_fixed_size_list(f.type)]
     rest = [field for field in rest if field not in lists]
     if columns.needed is not None:
@@ -208,7 +260,7 @@ def _guess_features(
         if rest:
             raise DataError(
                 f"{where}: has the list column {FEATURES!r} and columns of numbers "
-                f"({_listed([f.name for f in rest])}). Name the features with --features "
+                f"({listed([f.name for f in rest])}). Name the features with --features "
                 "(Columns(features=[...])), or leave columns out with --exclude "
                 "(Columns(exclude=[...]))."
             )
@@ -217,10 +269,10 @@ def _guess_features(
     if not rest and columns.needed is not None and not columns.needed:
         return ()
     if not rest:
-        wanted = "" if columns.needed is None else f" of those needed ({_listed(columns.needed)})"
+        wanted = "" if columns.needed is None else f" of those needed ({listed(columns.needed)})"
         raise DataError(
             f"{where}: there is no feature column{wanted}: no column of numbers beside "
-            f"{_listed(sorted(passed_over))}, and no fixed-size-list column {FEATURES!r}. The "
+            f"{listed(sorted(passed_over))}, and no fixed-size-list column {FEATURES!r}. The "
             f"columns are {', '.join(f'{f.name} ({f.type})' for f in schema)}."
         )
     return tuple(field.name for field in rest)
@@ -241,11 +293,26 @@ def _not_features(refused: Sequence[pa.Field], where: str) -> DataError:
     ]
     listed = ", ".join(f"{n!r} ({r})" for n, r in zip(names[:50], reasons, strict=False))
     more = f", ... ({len(names)} in all)" if len(names) > 50 else ""
+    leave_out, choose = _how_to_leave_out(names[:50], where)
     return DataError(
         f"{where}: {len(names)} column(s) cannot be features: {listed}{more}. Features are "
-        "integers, floats, decimals or booleans. Leave these columns out with "
-        f"--exclude {','.join(names[:50])} (Columns(exclude=[...])), or name the features with "
-        "--features (Columns(features=[...]))."
+        f"integers, floats, decimals or booleans. Leave these columns out with {leave_out}, or "
+        f"name the features with {choose}."
+    )
+
+
+def _how_to_leave_out(names: Sequence[str], where: str) -> tuple[str, str]:
+    """The ways to leave columns out of a table, and to name the features."""
+    if where == DASK_FRAME:
+        return f"frame.drop(columns={list(names)!r})", "frame[[...]]"
+    if where == TABLE:
+        return (
+            f"table.drop(columns={list(names)!r}) or dr.from_table(table, dr.Columns(exclude=...))",
+            "dr.Columns(features=[...])",
+        )
+    return (
+        f"--exclude {','.join(names)} (Columns(exclude=[...]), for retrain data.exclude)",
+        "--features (Columns(features=[...]))",
     )
 
 
@@ -260,7 +327,7 @@ def _check_named_features(schema: pa.Schema, columns: Columns, roles: Roles, whe
     if repeated or taken:
         raise UsageError(
             "name each feature column once, and no column that has another role; repeated or with "
-            f"another role: {_listed(repeated + taken)}."
+            f"another role: {listed(repeated + taken)}."
         )
     _check_there(schema, chosen, where)
     for name in chosen:
@@ -296,7 +363,8 @@ def _pandas_index(schema: pa.Schema) -> list[str]:
         return []
 
 
-def _listed(names: Collection[str]) -> str:
+def listed(names: Collection[str]) -> str:
+    """Names of columns for an error; at most 20."""
     ordered = list(names)
     shown = ", ".join(repr(name) for name in ordered[:20])
     return f"{shown}, ... ({len(ordered)} in all)" if len(ordered) > 20 else shown

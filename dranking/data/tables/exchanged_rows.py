@@ -67,11 +67,11 @@ def exchanged_rows(
         If an id is missing or a value is not allowed; the message says where.
     """
     roles, n_features = layout.roles, len(layout.feature_names)
-    qid = concat_ids(pieces, roles.qid, layout.qid_is_text)
+    qid = concat_ids(pieces, roles.qid, layout.qid_is_text, place)
     check_no_null(qid, roles.qid, place)
     columns = {QID: qid}
     if roles.docid is not None:
-        columns[DOC_ID] = concat_ids(pieces, roles.docid, layout.doc_id_is_text)
+        columns[DOC_ID] = concat_ids(pieces, roles.docid, layout.doc_id_is_text, place)
     if roles.relevance is not None:
         relevance = concat_numbers(pieces, roles.relevance)
         check_relevance(relevance, place)

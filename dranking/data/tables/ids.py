@@ -20,18 +20,23 @@ def row_place(row: int) -> str:
     return f"row {row}"
 
 
-def as_ids(values: Any, name: str, *, as_string: bool = False) -> pa.Array:
+def as_ids(
+    values: Any, name: str, *, as_string: bool = False, place: Place = row_place
+) -> pa.Array:
     """Ids as int64 or string, the two types that the package works with.
 
     Parameters
     ----------
     values
         (n,) NumPy, pandas or pyarrow array, or a sequence: integers of any width, strings,
-        categoricals of integers or strings, or whole numbers stored as floats.
+        categoricals of integers or strings, or whole numbers stored as floats that tell them apart
+        (below 2^53 in float64), where NaN is a missing id.
     name
         Name of the ids in errors.
     as_string
         Convert integers to strings too.
+    place
+        Describes the place of a row, for errors.
 
     Returns
     -------
@@ -45,16 +50,17 @@ def as_ids(values: Any, name: str, *, as_string: bool = False) -> pa.Array:
     """
     ids = _arrow_array(values, name)
     if pa.types.is_dictionary(ids.type):
-        values = ids.dictionary  # pyarrow takes no rows of a string view
-        values = _cast(values, pa.string(), name) if is_text(values.type) else values
+        values = ids.dictionary
+        if pa.types.is_string_view(values.type):  # of which pyarrow takes no rows
+            values = values.cast(pa.string())
         ids = values.take(ids.indices)
     kind = ids.type
     if pa.types.is_floating(kind):
-        ids = _whole_numbers(ids, name)
+        ids = _whole_numbers(ids, name, place)
     elif pa.types.is_integer(kind):
         ids = int64_or_string(ids)
     elif pa.types.is_null(kind) or is_text(kind):
-        ids = _cast(ids, pa.string(), name)
+        ids = _texts(ids, name, place)
     else:
         raise DataError(f"{name} is of type {kind}; ids are integers or strings.")
     return ids.cast(pa.string()) if as_string else ids
@@ -110,15 +116,53 @@ def int64_or_string(ids: pa.Array) -> pa.Array:
         return ids.cast(pa.string())
 
 
-def _whole_numbers(ids: pa.Array, name: str) -> pa.Array:
-    try:
-        return ids.cast(pa.int64())
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{name} holds floats that are not whole numbers ({error}).") from error
+def _whole_numbers(ids: pa.Array, name: str, place: Place) -> pa.Array:
+    """Whole numbers stored as floats as int64; NaN is null.
+
+    Raises
+    ------
+    DataError
+        If a number is not whole, or so large that floats of its type skip its neighbours, so that
+        different ids may have become one.
+    """
+    given = ids.to_numpy(zero_copy_only=False)
+    n_digits = np.finfo(given.dtype).nmant + 1
+    numbers = given.astype(np.float64)
+    missing = np.isnan(numbers)
+    whole = missing | (np.isfinite(numbers) & (np.trunc(numbers) == numbers))
+    if not whole.all():
+        row = int(np.argmin(whole))
+        raise DataError(
+            f"{place(row)}: {name} is {float(numbers[row])!r}; ids are integers or strings, or "
+            "whole numbers stored as floats."
+        )
+    told_apart = missing | (np.abs(numbers) < 2.0**n_digits)
+    if not told_apart.all():
+        row = int(np.argmin(told_apart))
+        raise DataError(
+            f"{place(row)}: {name} is {float(numbers[row])!r}, a float; {given.dtype} rounds whole "
+            f"numbers from 2**{n_digits} on, so that different ids become one. Make the column "
+            "integers or strings where it is first read (pandas keeps integers beside missing "
+            "values as 'Int64')."
+        )
+    return pa.array(np.where(missing, 0, numbers).astype(np.int64), mask=missing)
 
 
-def _cast(ids: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+def _texts(ids: pa.Array, name: str, place: Place) -> pa.Array:
+    """Strings, or bytes that are UTF-8, as strings."""
     try:
-        return ids.cast(kind)
+        return ids.cast(pa.string())
     except pa.ArrowInvalid as error:
-        raise DataError(f"{name} cannot be read as strings ({error}).") from error
+        row = next(row for row, value in enumerate(ids.to_pylist()) if not _is_utf8(value))
+        raise DataError(
+            f"{place(row)}: {name} is {ids[row].as_py()!r}, which is no text in UTF-8; ids are "
+            "integers or strings. Decode them first, or write them as hexadecimal digits."
+        ) from error
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,12 +15,11 @@ from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock,
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, QID, RELEVANCE, Columns, Roles
-from dranking.data.tables.any_table import as_table, is_table
+from dranking.data.tables.any_table import as_table, check_index, is_table
 from dranking.data.tables.columns import TABLE, find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import as_ids, check_no_null, row_place
 from dranking.data.tables.numeric_values import (
-    InvalidValue,
     as_float32,
     as_numbers,
     check_query_weights,
@@ -163,7 +162,7 @@ def from_arrays(
 
 def from_table(
     table: Any,
-    columns: Columns = DEFAULT_COLUMNS,
+    columns: Columns | Mapping[str, Any] = DEFAULT_COLUMNS,
     *,
     max_documents: int = MAX_BLOCK_DOCUMENTS,
 ) -> MemoryDataset:
@@ -177,7 +176,7 @@ def from_table(
         It is read into memory. Scalings recorded in the table's metadata, as `write_parquet` does,
         count as applied.
     columns
-        Which column is what.
+        The roles of the columns: `Columns`, or a mapping such as ``{"qid": "query_id"}``.
     max_documents
         Largest number of documents in a block, unless a single query is larger.
 
@@ -212,6 +211,8 @@ def from_table(
     >>> ds.n_queries, ds.n_documents, ds.feature_names
     (1, 2, ('bm25',))
     """
+    columns = Columns.of(columns)
+    check_index(table, columns)
     table = as_table(table)
     layout = find_layout(table.schema, columns, TABLE)
     ids = concat_ids([table], layout.roles.qid, layout.qid_is_text)
@@ -249,11 +250,15 @@ def _as_features(X: Any) -> tuple[Any, tuple[str, ...] | None]:
                 raise UsageError(
                     f"X has a column {field.name!r}, which would become a feature; drop it from X."
                 )
-            if not is_number(field.type):
-                raise DataError(
-                    f"column {field.name!r} is {field.type}; features are numbers. Drop the column "
-                    "from X, or encode it, as pandas.get_dummies does for categories."
-                )
+        others = [
+            f"{field.name!r} ({field.type})" for field in table.schema if not is_number(field.type)
+        ]
+        if others:
+            raise DataError(
+                f"{len(others)} column(s) of X cannot be features: {', '.join(others)}. Features "
+                "are numbers. Drop these columns, or encode them, as pandas.get_dummies does "
+                "for categories."
+            )
         return table, tuple(table.column_names)
     return _as_matrix(X), None
 
@@ -331,7 +336,7 @@ def _block_features(
         if invalid is not None:
             row = int(np.searchsorted(matrix.indptr, invalid.position, side="right")) - 1
             column = int(matrix.indices[invalid.position])
-            invalid = InvalidValue(row * len(names) + column, invalid.problem)
+            invalid = invalid._replace(position=row * len(names) + column)
     else:
         matrix, invalid = as_float32(np.ascontiguousarray(features[rows]))
         matrix = matrix.view()

@@ -19,11 +19,22 @@ LARGEST_GRADE = 1e50
 3e138, the sum over 10^12 documents 3e150, and the square of this sum is still finite."""
 
 
+LIMIT = "limit or rescale the feature first, as DataFrame.clip does."
+"""Advice on values that float32 does not hold."""
+
+REPLACE = (
+    "say with --null zero, --null minimum or --null mean of dranking ingest what stands for "
+    "missing values (in Python, fill them, as DataFrame.fillna does)."
+)
+"""Advice on missing values."""
+
+
 class InvalidValue(NamedTuple):
-    """A value that cannot be a feature: its position in C order, and what is wrong with it."""
+    """A value that cannot be a feature: its position in C order, what is wrong, and what to do."""
 
     position: int
     problem: str
+    advice: str = LIMIT
 
 
 def as_float32(
@@ -48,7 +59,7 @@ def as_float32(
     position = int(np.argmin(finite))
     value = values.flat[position]
     if np.isnan(value):
-        return cast, InvalidValue(position, "is missing (NaN or null)")
+        return cast, InvalidValue(position, "is missing (NaN or null)", REPLACE)
     if np.isinf(value):
         return cast, InvalidValue(position, "is infinite")
     return cast, InvalidValue(position, f"is {value}, beyond float32")
@@ -58,9 +69,7 @@ def feature_error(place: str, query: object, feature: str, invalid: InvalidValue
     """The error for a value that cannot be a feature."""
     return DataError(
         f"{place}, column {feature!r} (query {query}): the value {invalid.problem}. Features must "
-        "be finite float32 numbers; limit them first, and say with --null zero, --null minimum or "
-        "--null mean of dranking ingest what stands for missing values (in Python, fill them, as "
-        "DataFrame.fillna does)."
+        f"be finite float32 numbers; {invalid.advice}"
     )
 
 
@@ -115,7 +124,10 @@ def as_numbers(values: Any, name: str) -> NDArray[np.float64]:
         except (pa.ArrowException, TypeError, OverflowError) as error:
             raise DataError(f"{name} must be numbers ({error}).") from error
     if not (is_number(values.type) or pa.types.is_null(values.type)):
-        raise DataError(f"{name} is of type {values.type}; it must be numbers.")
+        raise DataError(
+            f"{name} is of type {values.type}; it must be numbers. Convert it first, in pandas by "
+            "astype(float), or by map({'bad': 0, 'good': 1}) for words."
+        )
     return arrow_numbers(values).astype(np.float64)
 
 

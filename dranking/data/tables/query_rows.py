@@ -85,8 +85,32 @@ def run_starts(ids: pa.Array) -> NDArray[np.int64]:
     return np.concatenate(([0], rows)).astype(np.int64)
 
 
-def check_adjacent(run_ids: pa.Array, run_ptr: NDArray[np.int64], place: Place = row_place) -> None:
-    """Check that the rows of every id are adjacent.
+def check_adjacent(run_ids: pa.Array, run_ptr: NDArray[np.int64]) -> None:
+    """Check that the rows of every id are adjacent in a table in memory.
+
+    Parameters
+    ----------
+    run_ids, run_ptr
+        As in `repeated_run`.
+
+    Raises
+    ------
+    DataError
+        If an id has two runs; names the query, and where it began, ended and appeared again.
+    """
+    found = repeated_run(run_ids, run_ptr)
+    if found is not None:
+        raise DataError(
+            f"{found}. Rows of a query must be adjacent; sort them by query id first (in pandas, "
+            "table = table.sort_values(column, kind='stable'), before X, y and qid are taken from "
+            "it), or ingest the table, which brings them together."
+        )
+
+
+def repeated_run(
+    run_ids: pa.Array, run_ptr: NDArray[np.int64], place: Place = row_place
+) -> str | None:
+    """The first query with a second run: where it began, ended and appeared again, in words.
 
     Parameters
     ----------
@@ -95,22 +119,20 @@ def check_adjacent(run_ids: pa.Array, run_ptr: NDArray[np.int64], place: Place =
     run_ptr
         (n_runs + 1,) int64 first row of each run, then the number of rows.
     place
-        Describes the place of a row, for the error.
+        Describes the place of a row.
 
-    Raises
-    ------
-    DataError
-        If an id has two runs; names the query, and where it began, ended and appeared again.
+    Returns
+    -------
+    The words, or None if every id has one run.
     """
     if pc.count_distinct(run_ids).as_py() == len(run_ids):
-        return
+        return None
     # Codes are numbered by first appearance: a code not above all earlier codes is a repeat.
     codes = run_ids.dictionary_encode().indices.to_numpy()
     again = int(np.argmax(codes[1:] <= np.maximum.accumulate(codes)[:-1])) + 1
     first = int(np.argmax(codes == codes[again]))
-    raise DataError(
+    return (
         f"{place(int(run_ptr[again]))}: query {run_ids[again]} appears again (first at "
         f"{place(int(run_ptr[first]))}, ended at {place(int(run_ptr[first + 1]) - 1)}; rows count "
-        "from 0). Rows of a query must be adjacent; sort them by query id first, or ingest the "
-        "table, which brings them together."
+        "from 0)"
     )

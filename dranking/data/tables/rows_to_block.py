@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.tables.columns import Layout
-from dranking.data.tables.ids import Place, as_ids, check_no_null
+from dranking.data.tables.ids import Place, as_ids, check_no_null, row_place
 from dranking.data.tables.numeric_values import (
+    REPLACE,
     InvalidValue,
     arrow_numbers,
     as_float32,
@@ -55,7 +57,7 @@ def rows_to_block(
         If an id is missing or a value is not allowed; the message says where.
     """
     roles = layout.roles
-    qid = concat_ids(pieces, roles.qid, layout.qid_is_text)
+    qid = concat_ids(pieces, roles.qid, layout.qid_is_text, place)
     check_no_null(qid, roles.qid, place)
     starts = run_starts(qid)
     query_ptr = np.append(starts, len(qid))
@@ -66,7 +68,7 @@ def rows_to_block(
         check_relevance(relevance, place)
     doc_ids = None
     if roles.docid is not None:
-        ids = concat_ids(pieces, roles.docid, layout.doc_id_is_text)
+        ids = concat_ids(pieces, roles.docid, layout.doc_id_is_text, place)
         doc_ids = None if ids.null_count == len(ids) else ids
     weights = None
     if roles.weight is not None:
@@ -82,11 +84,21 @@ def rows_to_block(
     )
 
 
-def concat_ids(pieces: Sequence[pa.Table], name: str, as_string: bool) -> pa.Array:
+def concat_ids(
+    pieces: Sequence[pa.Table], name: str, as_string: bool, place: Place = row_place
+) -> pa.Array:
     """One column of ids from consecutive pieces of a table, as string or int64."""
     kind = pa.string() if as_string else pa.int64()
-    columns = (as_ids(piece.column(name), name, as_string=as_string) for piece in pieces)
-    return pa.concat_arrays([ids.cast(kind) for ids in columns])
+    found = []
+    for start, piece in _with_starts(pieces):
+        where = partial(_from_start, place, start)
+        ids = as_ids(piece.column(name), name, as_string=as_string, place=where)
+        found.append(ids.cast(kind))
+    return pa.concat_arrays(found)
+
+
+def _from_start(place: Place, start: int, row: int) -> str:
+    return place(start + row)
 
 
 def concat_numbers(pieces: Sequence[pa.Table], name: str) -> NDArray[np.float64]:
@@ -145,7 +157,7 @@ def fill_from_columns(
     for j, name in enumerate(names):
         values, invalid = as_float32(arrow_numbers(piece.column(name)), missing=missing)
         if invalid is not None:
-            return InvalidValue(invalid.position * len(names) + j, invalid.problem)
+            return invalid._replace(position=invalid.position * len(names) + j)
         out[:, j] = values
     return None
 
@@ -164,7 +176,7 @@ def _fill_from_lists(
         absent = chunk.is_null().to_numpy(zero_copy_only=False)
         if absent.any() and not missing:
             row = start + int(np.argmax(absent))
-            return InvalidValue(row * len(features), "is missing (NaN or null)")
+            return InvalidValue(row * len(features), "is missing (NaN or null)", REPLACE)
         # A list that is null has `width` values too, of which nothing is known.
         stored = chunk.values.slice(chunk.offset * width, len(chunk) * width)
         numbers = arrow_numbers(stored).reshape(len(chunk), width)[:, features]
@@ -172,7 +184,7 @@ def _fill_from_lists(
             numbers = np.where(absent[:, None], np.nan, numbers)
         values, invalid = as_float32(numbers, missing=missing)
         if invalid is not None:
-            return InvalidValue(start * len(features) + invalid.position, invalid.problem)
+            return invalid._replace(position=start * len(features) + invalid.position)
         out[start : start + len(chunk)] = values
         start += len(chunk)
     return None

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.cluster.deadlines import DeadlineError, exit_in_time, within
+from dranking.engine.cluster.starting.dask_settings import COMPILING
 from dranking.engine.cluster.supervisor import Supervisor
 from dranking.errors import TryAgainError, UsageError
+from dranking.kernels.machine.first_use import say_once
 
 
 class Access(NamedTuple):
@@ -54,6 +56,7 @@ def connect(cluster: Any, name: str, access: Access) -> Iterator[DaskExecutor]:
         Supervisor(client, "").wait_for_workers(
             access.min_workers, access.seconds, "change timeout and min_workers"
         )
+        client.subscribe_topic(COMPILING, lambda event: say_once())
         yield DaskExecutor(client)
 
 
@@ -62,6 +65,8 @@ def _client(cluster: Any, name: str, access: Access) -> Any:
     from distributed.comm.core import CommClosedError, FatalCommClosedError
 
     seconds = access.seconds
+    if isinstance(cluster, str):
+        _check_protocol(cluster, name)
 
     def start() -> Any:
         return Client(cluster, timeout=seconds, security=access.security, set_as_default=False)
@@ -94,6 +99,23 @@ def _client(cluster: Any, name: str, access: Access) -> Any:
             raise _no_encryption(name, error) from error
         raise UsageError(
             f"{name}: not the address of a Dask scheduler, such as tcp://host:8786 ({error})."
+        ) from error
+
+
+def _check_protocol(address: str, name: str) -> None:
+    """Raise UsageError unless Dask, or a package that adds to it, speaks the protocol.
+
+    Dask's client would take seconds to fail, and then report an error at its own end.
+    """
+    from distributed.comm.registry import get_backend
+
+    scheme = address.partition("://")[0]
+    try:
+        get_backend(scheme)
+    except ValueError as error:
+        raise UsageError(
+            f"{name}: not the address of a Dask scheduler, such as tcp://host:8786 (Dask knows no "
+            f"{scheme}://; the address of the dashboard is another one)."
         ) from error
 
 

@@ -43,7 +43,7 @@ DEFAULTS = {
 
 
 def setting(name: str) -> float:
-    """The value of ``dranking.NAME``, a number above 0; times may be text such as "5 minutes".
+    """The setting ``dranking.<name>`` of Dask, above 0; times may be text such as "5 minutes".
 
     Raises
     ------

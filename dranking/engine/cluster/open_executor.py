@@ -17,8 +17,9 @@ from dranking.engine.cluster.starting.deploy import local_cluster, patience, qui
 from dranking.engine.cluster.starting.make_cluster import load_maker, start_cluster
 from dranking.engine.cluster.tls import take_security
 from dranking.engine.executor import Executor, ThreadExecutor
-from dranking.engine.memory import format_bytes, parse_memory
+from dranking.engine.memory import parse_memory
 from dranking.errors import UsageError
+from dranking.files.sizes import format_bytes
 
 CONNECT_SECONDS = 30.0
 

@@ -23,7 +23,7 @@ from dranking.engine.progress import report
 from dranking.errors import TryAgainError
 
 LOOKS = 6
-"""How often the supervisor asks about the workers within ``dranking.worker-seconds``."""
+"""Number of times within ``dranking.worker-seconds`` that the supervisor asks about the workers."""
 
 WORKER_POLL_SECONDS = 0.1
 
@@ -46,7 +46,7 @@ class Supervisor:
         self._stuck = StuckWorkers(client, mark)
         self._attendance = Attendance()
         self._jobs = BatchJobs(client.cluster)
-        self._last_look = time.monotonic()
+        self._next_look = time.monotonic() + seconds_between_looks()
 
     @property
     def full(self) -> set[str]:
@@ -147,19 +147,30 @@ class Supervisor:
             If the scheduler does not answer, if there are no workers for
             ``dranking.no-workers-seconds``, or if no task finishes for ``dranking.task-seconds``.
         """
-        so_far = Unchanged()
         running = self.begin(method, *args, **kwargs)
         try:
-            while not wait([running], timeout=self._seconds_to_next_look()).done:
-                n_running = self._look_after_workers(so_far)
-                self._check_progress(so_far, n_left(), n_running)
+            if not self._ends_before_next_look(running):
+                self._watch(running, n_left)
             return running.result()
         finally:
             running.cancel()
 
-    def _seconds_to_next_look(self) -> float:
-        """Seconds until the workers are asked about again, counted over many short waits."""
-        return max(0.0, self._last_look + setting("worker-seconds") / LOOKS - time.monotonic())
+    def _ends_before_next_look(self, running: Future[Any]) -> bool:
+        """Wait for an answer until the workers are asked about again; return whether it came.
+
+        The time runs on over many short waits.
+        """
+        seconds = max(0.0, self._next_look - time.monotonic())
+        return bool(wait([running], timeout=seconds).done)
+
+    def _watch(self, running: Future[Any], n_left: Callable[[], int]) -> None:
+        """Wait for an answer, and look after the workers meanwhile."""
+        so_far = Unchanged()
+        while True:
+            n_running = self._look_after_workers(so_far)
+            self._check_progress(so_far, n_left(), n_running)
+            if self._ends_before_next_look(running):
+                return
 
     def begin(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Start to call an asynchronous method of the client or its scheduler.
@@ -192,7 +203,7 @@ class Supervisor:
         UsageError
             If a new worker has other versions of packages.
         """
-        self._last_look = time.monotonic()
+        self._next_look = time.monotonic() + seconds_between_looks()
         workers = self.workers()
         self._attendance.look(workers)
         self._jobs.look({str(worker["name"]) for worker in workers.values()})
@@ -243,6 +254,11 @@ class Supervisor:
         n_running = sum(names.values())
         facts = {"workers": n_workers, "running": n_running, "tasks_left": n_left}
         report(stage, 0, None, **facts)
+
+
+def seconds_between_looks() -> float:
+    """Seconds from one question about the workers to the next."""
+    return setting("worker-seconds") / LOOKS
 
 
 def task_name(key: str) -> str:

@@ -20,11 +20,11 @@ PACKAGES = ("dranking", "dask", "distributed", "numpy", "numba")
 """Packages whose versions must be equal."""
 
 COMPARED = ("python", *PACKAGES)
-"""What must be equal: the packages' whole versions, and Python's without its third number. Dask
-tells Python's version unasked; asked for it, Dask looks for a package of that name."""
+"""Versions that must be equal: the packages' whole versions, and Python's without its third number.
+Dask tells Python's version unasked; asked for it, Dask looks for a package of that name."""
 
 ANSWER_SECONDS = 10.0
-"""How long workers have to tell their versions."""
+"""Time that workers have to tell their versions."""
 
 MAX_NAMED_HOSTS = 5
 

@@ -3,12 +3,12 @@
 1. `one_expression` joins the arguments of `fit` into one expression, or one graph, whose partitions
    hold features, grades and query ids of the same rows. If nothing shows that they are the same
    rows, it raises an error.
-2. `parts` turns each partition, where the partition lies, into a `Part`: an Arrow table with a
+2. `partitions` turns each partition, where the partition lies, into a `Part`: an Arrow table with a
    digest of its content. The driver receives one line for each query of a part.
-3. `plan` cuts blocks from these lines, by the rule for data in memory of the same order.
+3. `block_plan` cuts blocks from these lines, by the rule for data in memory of the same order.
 4. `assembly` makes each block in a task, from the part that holds the block's rows. A block that
    crosses the border of two parts receives its rows from both. Where the rows of queries are not
    adjacent, tasks first move the rows to their queries.
-5. `placed_dataset` is the data set of these blocks, which stay on the workers.
+5. `engine.placed_dataset` is the data set of these blocks, which stay on the workers.
 6. `scores` computes predictions and selected columns, partition by partition.
 """

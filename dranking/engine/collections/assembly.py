@@ -12,12 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock, canonical_csr
-from dranking.data.regrouping.exchange import join_rows, split_rows
+from dranking.data.regrouping.rows_by_bucket import join_rows, split_rows
 from dranking.data.tables.columns import Layout
 from dranking.data.tables.numeric_values import as_float32, feature_error
 from dranking.data.tables.rows_to_block import rows_to_block
-from dranking.engine.collections.parts import INDICES, VALUES, Ints, Part
-from dranking.engine.collections.plan import BlockPlan
+from dranking.engine.collections.block_plan import BlockPlan
+from dranking.engine.collections.partitions import INDICES, VALUES, Ints, Part
 from dranking.engine.executor import Executor, Task
 from dranking.engine.tile_tasks import given
 from dranking.errors import TryAgainError
@@ -28,7 +28,7 @@ GROUP_BLOCKS = 64
 
 @dataclass(frozen=True)
 class Recipe:
-    """What all tasks that make blocks need.
+    """The values that all tasks which make blocks need.
 
     Attributes
     ----------

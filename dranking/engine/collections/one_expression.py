@@ -3,41 +3,30 @@
 What a partition of a DataFrame holds may differ from one computation to the next: a shuffle orders
 its rows anew each time, and Dask computes each expression for itself. Features, grades and query
 ids therefore come out of one DataFrame, in one expression. Dask arrays share the steps of their
-graphs when they are computed together, and are taken as they are, unless their graphs show a
-DataFrame or do not show what they were made of. Equal lengths and divisions prove nothing.
+graphs when they are computed together, and are taken as they are, unless their graphs show
+partitions of a DataFrame that they do not share, or do not show what they were made of (see
+`fixed_graphs`). Equal lengths and divisions prove nothing.
 """
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from scipy import sparse
 
 from dranking.data.roles import QID, RELEVANCE, Columns, Roles
+from dranking.data.tables.any_table import is_dask, is_dask_frame
 from dranking.data.tables.columns import DASK_FRAME, find_layout
-from dranking.engine.collections.parts import make_part
+from dranking.engine.collections.fixed_graphs import ADVICE, check_fixed
+from dranking.engine.collections.partitions import ChunkForm, make_part
+from dranking.engine.collections.persisted_frames import check_persisted
 from dranking.errors import DataError, UsageError
-
-OF_A_FRAME = re.compile(
-    "(task|disk|p2p|simple)shuffle|shuffle-(transfer|barrier)|hash-?join|partd"
-    "|(^|-)(values|to_records)-[0-9a-f]{32}$|^(frompandas|frommap|fromgraph|readparquet|readcsv)"
-)
-"""Names of the tasks of Dask's shuffles and joins, and of arrays that come out of a DataFrame."""
-
-SOURCES = ("array-", "from-zarr-", "from-npy-stack-")
-"""Names of chunks that hold the caller's own arrays, or stored ones."""
-
-ADVICE = (
-    "Grades could belong to other documents. Pass one dask DataFrame and the names of two columns, "
-    "fit(ddf, y='relevance', qid='qid'); or series of that same DataFrame, before .values, "
-    "to_dask_array, to_delayed, persist or compute."
-)
 
 _ARGUMENTS = {QID: "qid", RELEVANCE: "y"}
 
@@ -74,17 +63,6 @@ class Partitions:
     rows: Sequence[tuple[Any, Any]] = ()
 
 
-def is_dask(value: Any) -> bool:
-    """Whether a value is a Dask collection."""
-    dask = sys.modules.get("dask")
-    return dask is not None and bool(dask.base.is_dask_collection(value))
-
-
-def is_dask_frame(value: Any) -> bool:
-    """Whether a value is a dask DataFrame."""
-    return is_dask(value) and hasattr(value, "columns")
-
-
 def partitions_of(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
     """The arguments of `fit` as partitions of the same rows.
 
@@ -103,10 +81,11 @@ def partitions_of(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
     UsageError
         If the collections may hold different rows, or a name is no column.
     DataError
-        If lengths differ.
+        If lengths differ, or a persisted frame lacks partitions.
     """
     if not is_dask_frame(X):
         return _of_arrays(X, y, qid, compute)
+    check_persisted(X)
     if not all(_is_of_frame(X, each) for each in (y, qid)):
         raise UsageError(
             "y or qid is neither a column of X nor a series of X's frame that is computed row by "
@@ -219,10 +198,12 @@ def _with_index_as_column(frame: Any, qid: str) -> Any:
     return frame.reset_index() if frame.index.name == qid and qid not in frame.columns else frame
 
 
-def _parts(X: Sequence[Any], roles: Roles, *labels: Sequence[Any]) -> list[Any]:
+def _parts(
+    X: Sequence[Any], roles: Roles, *labels: Sequence[Any], form: ChunkForm | None = None
+) -> list[Any]:
     from dask import delayed
 
-    make = delayed(make_part, pure=False, traverse=False)
+    make = delayed(partial(make_part, form=form), pure=False, traverse=False)
     return [make(number, roles, *row) for number, row in enumerate(zip(X, *labels, strict=True))]
 
 
@@ -232,8 +213,7 @@ def _of_arrays(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
     if any(isinstance(value, str) for value in labels.values()):
         raise UsageError("y or qid is the name of a column, but X is an array without columns.")
     check_fixed({"X": X, **{_ARGUMENTS[name]: value for name, value in labels.items()}})
-    if X.ndim != 2:
-        raise DataError(f"X has shape {X.shape}; it must be (n_documents, n_features).")
+    form = _form_of_chunks(X)
     rows = _Chunks.of(X.rechunk({1: -1}) if X.numblocks[1] > 1 else X)
     columns = {name: _Chunks.of(value) for name, value in labels.items() if is_dask(value)}
     together = (rows, *columns.values())
@@ -246,10 +226,26 @@ def _of_arrays(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
     no_grades: list[Any] = [None] * len(rows.pieces)
     aligned = {name: _aligned(name, value, columns, rows) for name, value in labels.items()}
     roles = Roles(QID, None, RELEVANCE if RELEVANCE in labels else None, None)
-    parts = _parts(rows.pieces, roles, aligned.get(RELEVANCE, no_grades), aligned[QID])
-    is_sparse = type(X._meta) is not np.ndarray
+    parts = _parts(rows.pieces, roles, aligned.get(RELEVANCE, no_grades), aligned[QID], form=form)
     pairs = list(zip(rows.pieces, aligned[QID], strict=True))
-    return Partitions(parts, roles, width=int(X.shape[1]), is_sparse=is_sparse, rows=pairs)
+    return Partitions(parts, roles, width=form.width, is_sparse=form.is_sparse, rows=pairs)
+
+
+def _form_of_chunks(X: Any) -> ChunkForm:
+    """The form of the chunks of a dask array; raises DataError if they cannot be features."""
+    if X.ndim != 2:
+        raise DataError(f"X has shape {X.shape}; it must be (n_documents, n_features).")
+    if np.isnan(X.shape[1]):
+        raise DataError("X does not know its number of columns; call X.compute_chunk_sizes().")
+    if not X.shape[1]:
+        raise DataError(f"X has shape {X.shape}: there is no feature.")
+    is_sparse = sparse.issparse(X._meta)
+    if not (is_sparse or isinstance(X._meta, np.ndarray)):
+        raise DataError(
+            f"the chunks of X are of type {type(X._meta).__name__}; make them NumPy arrays or "
+            "scipy.sparse rows, with X.map_blocks(function, meta=an empty array of the new type)."
+        )
+    return ChunkForm(int(X.shape[1]), is_sparse)
 
 
 class _Chunks(NamedTuple):
@@ -303,67 +299,3 @@ def _aligned(name: str, value: Any, columns: Mapping[str, _Chunks], rows: _Chunk
     ends = accumulate(rows.lengths)
     whole = value.iloc if hasattr(value, "iloc") else value
     return [whole[end - n : end] for n, end in zip(rows.lengths, ends, strict=True)]
-
-
-def check_fixed(arrays: Mapping[str, Any]) -> None:
-    """Check that arrays which were made apart hold the same rows whenever they are computed.
-
-    Parameters
-    ----------
-    arrays
-        Dask arrays, and arrays in memory, by the name of the argument.
-
-    Raises
-    ------
-    UsageError
-        If an array comes out of a DataFrame, or if arrays were computed or persisted one by one, so
-        that their graphs do not show what they were made of.
-    """
-    persisted: dict[str, set[str]] = {name: set() for name in arrays}
-    for name, array in arrays.items():
-        if not is_dask(array):
-            continue
-        graph = dict(array.__dask_graph__())
-        of_a_frame = [key for key in map(_name, graph) if OF_A_FRAME.search(key)]
-        if of_a_frame or hasattr(array, "expr"):
-            raise UsageError(
-                f"{name} comes out of a DataFrame by itself, apart from the rest of "
-                f"{_listed(arrays)}; when it is computed, a shuffle may order its rows in another "
-                f"way. {ADVICE}"
-            )
-        persisted[name] = {_name(key) for key, value in graph.items() if _is_result(key, value)}
-    if len(set(map(frozenset, persisted.values()))) > 1:
-        shown = min(set().union(*persisted.values()))
-        raise UsageError(
-            f"{_listed(arrays)} were computed or persisted apart from each other ({shown}), and "
-            f"nothing shows whether they hold the same rows in the same order. {ADVICE}"
-        )
-
-
-def _name(key: Any) -> str:
-    return str(key[0] if isinstance(key, tuple) else key)
-
-
-def _is_result(key: Any, value: Any) -> bool:
-    """Whether a value of a graph is a chunk that was computed before, of unknown origin."""
-    from dask._task_spec import Alias, DataNode, GraphNode
-
-    is_data = isinstance(value, DataNode) or not isinstance(value, (Alias, GraphNode))
-    is_task = isinstance(value, tuple) and bool(value) and callable(value[0])
-    return (
-        isinstance(key, tuple)
-        and is_data
-        and not is_task
-        and not _name(key).startswith(SOURCES)
-        and not _is_reference(value)
-    )
-
-
-def _is_reference(value: Any) -> bool:
-    """Whether a value is the key of another task, as in the graphs of `concatenate`."""
-    return isinstance(value, tuple) and bool(value) and isinstance(value[0], str)
-
-
-def _listed(names: Mapping[str, Any]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last

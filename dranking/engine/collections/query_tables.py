@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dranking.data.regrouping.query_lines import hash_ids
 from dranking.data.tables.ids import as_ids
-from dranking.engine.collections.plan import BlockPlan
+from dranking.engine.collections.block_plan import BlockPlan
 from dranking.engine.executor import Executor, Task
 from dranking.errors import TryAgainError
 

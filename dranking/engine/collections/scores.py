@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.roles import QID
-from dranking.engine.collections.one_expression import is_dask_frame, joined
+from dranking.data.tables.any_table import is_dask_frame
+from dranking.engine.collections.one_expression import joined
 from dranking.engine.collections.query_tables import QueryValues
 
 SCORE = "score"

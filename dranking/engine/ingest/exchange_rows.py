@@ -14,12 +14,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import block_boundaries
-from dranking.data.ingest.exchange_files import (
+from dranking.data.ingest.exchange_tasks import (
     BucketFiles,
     SplitRange,
     joined_files,
@@ -34,50 +35,59 @@ from dranking.data.regrouping.layout import Segment
 from dranking.engine.executor import Executor, Task
 from dranking.engine.ingest.gathering import results_of
 from dranking.engine.ingest.order_rows import ScannedRows
+from dranking.engine.ingest.segment_memory import TaskMemory, in_turns
 from dranking.engine.tile_tasks import given
 
 MAX_BUCKETS = 1 << 10
 """Most buckets that rows are sorted into in one step. Where a task sorts 256 MiB, a part of a file
 has 256 KiB on average, which a store sends in the time that a request takes; and 256 GB of rows are
-brought together in one step. In two steps, rows are sorted into more than so many groups or buckets
-at one time where there are more than `MAX_BUCKETS` ** 2 buckets: beyond 256 TB of rows."""
+brought together in one step. Two steps keep to this limit up to `MAX_BUCKETS` ** 2 buckets, which
+are 256 TB of rows."""
 
 MAX_BUCKET_BYTES = 1 << 28
-MEMORY_PARTS = 12
-"""A task sorts a twelfth of its share of the memory at a time: the rows, their sorted copy, their
-bytes in a file, and the blocks and segments made of them are in memory together."""
+"""Most bytes of rows that a task sorts at a time, unless a segment has more."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """Where the rows of a source are brought together; attributes as of `scan_queries`."""
+    """The scratch place in which rows are brought together, and the arguments of `scan_queries`.
+
+    `memory` is what the tasks may hold.
+    """
 
     executor: Executor
     shared: Task
     scratch: Scratch
     scan: ScannedRows
     key: int
+    memory: TaskMemory
 
     @property
     def n_bytes(self) -> int:
         """Bytes of rows that one task sorts."""
-        share = self.executor.memory_bytes // self.executor.n_slots
-        return max(min(share // MEMORY_PARTS, MAX_BUCKET_BYTES), 1)
+        return min(self.memory.exchanged_bytes, MAX_BUCKET_BYTES)
 
 
 def exchange_rows(
     exchange: Exchange, source: RowSource, segments: Sequence[Segment]
-) -> list[BucketRows]:
-    """Bring the rows of every query together in a scratch place; segments for each task.
+) -> tuple[list[BucketRows], int]:
+    """Bring the rows of every query together in a scratch place.
 
     Parameters
     ----------
     exchange
-        What is brought together, and where.
+        The scan of the rows, and the scratch place in which they are brought together.
     source
         The rows.
     segments
         Segments of the queries in order of first appearance.
+
+    Returns
+    -------
+    work
+        Segments for each task.
+    n_bytes
+        About the bytes of scratch space that this takes.
 
     Raises
     ------
@@ -90,16 +100,18 @@ def exchange_rows(
     buckets = [tuple(segments[start:stop]) for start, stop in pairwise(cuts)]
     firsts = np.array([bucket[0].first for bucket in buckets])
     groups = groups_of(len(buckets))
-    exchange.scratch.check_space(source.n_rows * source.row_bytes * (1 + (len(groups) > 1)))
+    needed = source.n_rows * source.row_bytes * (1 + (len(groups) > 1))
+    exchange.scratch.check_space(needed, "bringing the rows of each query together")
     files, head = _split_ranges(exchange, firsts[[start for start, _ in groups]], n_bytes)
     if len(groups) == len(buckets):
         parts = [files.of(bucket) for bucket in range(len(buckets))]
     else:
         parts = _split_groups(exchange, files, head, firsts, groups, n_bytes)
-    return [
+    work = [
         BucketRows(bucket, exchange.scratch, part, head)
         for bucket, part in zip(buckets, parts, strict=True)
     ]
+    return work, needed
 
 
 def groups_of(n_buckets: int) -> list[tuple[int, int]]:
@@ -111,27 +123,28 @@ def groups_of(n_buckets: int) -> list[tuple[int, int]]:
 def _split_ranges(
     exchange: Exchange, cuts: NDArray[np.int64], n_bytes: int
 ) -> tuple[BucketFiles, int]:
-    """Sort each range of rows by bucket; the files, and the bytes of the schema in each of them."""
+    """Sort each range of rows by bucket; return the files, and the bytes of their schema."""
     executor, scan = exchange.executor, exchange.scan
     answers = _answer(exchange)
     shared_cuts = executor.submit(given, cuts, name="cuts")
-    tasks = []
+    calls = []
     for number, rows in enumerate(scan.ranges):
         items = np.ascontiguousarray(answers[:, number : number + 2])
         places = FileParts(FIRST_ROWS, np.arange(len(answers)), items)
         part = SplitRange(number, *rows, places, exchange.key, n_bytes)
-        work = (exchange.shared, exchange.scratch, "rows", part, shared_cuts)
-        tasks.append(executor.submit(split_range, *work, name="exchange"))
+        calls.append((exchange.shared, exchange.scratch, "rows", part, shared_cuts))
+    tasks = in_turns(executor, split_range, calls, exchange.memory.slots, "exchange")
     files = joined_files(list(results_of(executor, tasks, "exchange")))
     return files, int(files.borders[0, 0])
 
 
 def _answer(exchange: Exchange) -> NDArray[np.int64]:
-    """Where the first rows of each range's queries are in the file of each partition of hashes.
+    """Write the first row of each query, for every line; return borders of ranges in these files.
 
     Returns
     -------
-    (n_partitions, n_ranges + 1) int64 items.
+    (n_partitions, n_ranges + 1) int64 first item of the answers to each range in the file of each
+    partition of hashes, then the number of items.
     """
     executor, scan = exchange.executor, exchange.scan
     tasks = [
@@ -149,19 +162,17 @@ def _split_groups(
     groups: Sequence[tuple[int, int]],
     n_bytes: int,
 ) -> list[FileParts]:
-    """Sort the rows of each group of buckets by bucket; where the rows of every bucket are."""
+    """Sort the rows of each group of buckets by bucket; return the parts of each bucket."""
     executor, scratch = exchange.executor, exchange.scratch
-    tasks: list[Task] = []
+    calls: list[tuple[Any, ...]] = []
     n_tasks: list[int] = []
     for number, (start, stop) in enumerate(groups):
         runs = list(_runs(files.of(number), n_bytes))
         cuts = executor.submit(given, firsts[start:stop], name="cuts")
-        first = len(tasks)
-        tasks += [
-            executor.submit(split_files, scratch, "group", at, run, head, cuts, name="split")
-            for at, run in enumerate(runs, first)
-        ]
+        first = len(calls)
+        calls += [(scratch, "group", at, run, head, cuts) for at, run in enumerate(runs, first)]
         n_tasks.append(len(runs))
+    tasks = in_turns(executor, split_files, calls, exchange.memory.slots, "split")
     found = results_of(executor, tasks, "split")
     parts: list[FileParts] = []
     for (start, stop), n_runs in zip(groups, n_tasks, strict=True):
@@ -171,7 +182,7 @@ def _split_groups(
 
 
 def _runs(parts: FileParts, n_bytes: int) -> Iterator[FileParts]:
-    """Neighbouring parts of about `n_bytes` together, or of one part."""
+    """Yield runs of neighbouring parts of about `n_bytes` together, or of one part."""
     sizes = parts.borders[:, 1] - parts.borders[:, 0]
     for start, stop in pairwise(block_boundaries(sizes, n_bytes).tolist()):
         yield FileParts(parts.stem, parts.numbers[start:stop], parts.borders[start:stop])

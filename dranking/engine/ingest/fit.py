@@ -27,7 +27,8 @@ from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.manifest import NullFill
 from dranking.engine.executor import Executor, Task
 from dranking.engine.ingest.gathering import results_of
-from dranking.engine.ingest.plan import Plan, Request
+from dranking.engine.ingest.ingest_plan import Plan, Request
+from dranking.engine.ingest.segment_memory import in_turns
 from dranking.errors import DataError, UsageError
 
 Fill: TypeAlias = NDArray[np.float32] | None
@@ -36,12 +37,12 @@ Fill: TypeAlias = NDArray[np.float32] | None
 def fit(
     request: Request, plan: Plan, shared: Task, before: StoredDataset | None
 ) -> tuple[Fill, tuple[Scaling, ...]]:
-    """What is put in place of missing values, and the scalings to apply.
+    """The values that replace missing values, and the scalings to apply.
 
     Parameters
     ----------
     request, plan
-        What the caller asks for, and what is to be written.
+        The arguments of the caller, and the segments to write.
     shared
         The source of the plan, as a task's result.
     before
@@ -108,7 +109,7 @@ def fill_as(before: StoredDataset, null: NullPolicy) -> Fill:
 
 
 def null_fill(request: Request, fill: Fill) -> NullFill | None:
-    """What the manifest records of the values that stand for missing values."""
+    """The manifest's record of the values that stand for missing values."""
     if fill is None or request.rows.null not in ("minimum", "mean"):
         return None
     return NullFill(policy=request.rows.null, values=tuple(fill.tolist()))
@@ -134,9 +135,7 @@ def _measured(
     fill: Fill = None,
 ) -> Iterator[Any]:
     """A summary of each segment, in order."""
-    tasks = [
-        executor.submit(measure_segments, shared, work, function, merge, fill, name="measure")
-        for work in plan.work
-    ]
+    calls = [(shared, work, function, merge, fill) for work in plan.work]
+    tasks = in_turns(executor, measure_segments, calls, plan.slots, "measure")
     for part in results_of(executor, tasks, "measure"):
         yield from part

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from dranking.data.dataset import Dataset
@@ -18,26 +18,33 @@ from dranking.data.scaling import Normalize
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import commit_dataset
 from dranking.data.tables.any_table import is_table
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import Executor
 from dranking.engine.ingest.fit import fill_as, fit, null_fill
 from dranking.engine.ingest.gathering import results_of
+from dranking.engine.ingest.ingest_plan import IngestFacts, Request, make_plan, open_source
 from dranking.engine.ingest.open_rows import OpenedRows, is_collection
-from dranking.engine.ingest.plan import IngestFacts, Request, make_plan, open_source
+from dranking.engine.ingest.segment_memory import in_turns
 from dranking.engine.tile_tasks import given
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, DrankingError, UsageError
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.writing.commit import DirectoryCommit, begin_directory
-from dranking.files.writing.debris import new_token
+from dranking.files.writing.debris import (
+    SCRATCH_FOLDER,
+    job_folder,
+    new_token,
+    remove_scratch,
+)
 
 MAX_KEYS = 4
-"""Keys of hashes to try; two ids of 10^9 queries have one 64-bit hash in 3 of 100 data sets."""
+"""Number of keys of hashes to try; in 3 of 100 data sets of 10^9 queries, two ids have one hash."""
 
 
 def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     source: Any,
     output: AnyPlace,
     *,
-    columns: Columns = DEFAULT_COLUMNS,
+    columns: Columns | Mapping[str, Any] = DEFAULT_COLUMNS,
     where: str | None = None,
     rows: RowRules = DEFAULT_ROWS,
     normalize: Normalize = "none",
@@ -64,13 +71,13 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     output
         Path or URL of the directory to write.
     columns
-        Tables only: which column is what. The data set remembers the names, and they are the
-        defaults when data is appended.
+        For tables only: the roles of columns, or a mapping. The data set remembers the names, and
+        they are the defaults when data is appended.
     where
         Parquet only: a condition on folders named ``key=value``, such as ``date >= '2026-11-01'``;
         see `dranking.data.parquet.where`.
     rows
-        How rows are read, such as ``RowRules(null="mean")``: what a missing value stands for,
+        Rules for reading rows, such as ``RowRules(null="mean")``: what a missing value stands for,
         whether rows of a query may lie apart, and the features of text.
     normalize
         Scaling to apply and to record in the manifest.
@@ -82,8 +89,9 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
         data set, and its values for missing ones, are applied and not fitted again.
     scratch
         Path or URL of a folder that all workers see, for temporary files: text that was read, and
-        rows that are brought together. By default it lies inside the output; threads that write to
-        a URL use a local temporary folder.
+        rows that are brought together. They lie in a folder of their own there, ``dranking-...``,
+        which is removed at the end. By default they lie inside the output; threads that write to a
+        URL use a local temporary folder.
     storage_options
         Options of the file system of URLs, as pandas and Dask take them.
     executor
@@ -95,7 +103,7 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     dataset
         The data set that was written.
     facts
-        Numbers of queries: those that rankers learn nothing from, and those whose rows lay apart.
+        Number of queries that rankers learn nothing from, and of queries whose rows lay apart.
 
     Raises
     ------
@@ -103,7 +111,8 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
         If the data is wrong.
     UsageError
         If the output exists and neither `overwrite` nor `append` is true, if an option does not fit
-        the data, or if a disk is full.
+        the data, if a segment does not fit into the memory limit of the job or of a worker, or if a
+        disk is full.
     TryAgainError
         If a store or the cluster is out of reach, or too many workers were lost.
     """
@@ -116,7 +125,8 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
         source = as_paths(source, storage_options)
     output = as_place(output, storage_options)
     place = None if scratch is None else as_place(scratch, storage_options)
-    request = Request(source, get_executor(executor), columns, where, rows, normalize)
+    roles = Columns.of(columns)
+    request = Request(source, get_executor(executor), roles, where, rows, normalize)
     with (
         begin_directory(output, overwrite=overwrite, append=append) as commit,
         job_scratch(commit, place, request.executor) as scratch_place,
@@ -139,15 +149,21 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
 def job_scratch(
     commit: DirectoryCommit, place: Place | None, executor: Executor
 ) -> Iterator[Scratch]:
-    """The scratch place of a job that writes a directory; the place is empty at the end."""
+    """The scratch place of a job that writes a directory; the place is gone at the end.
+
+    Where the caller names a place, what killed jobs left there for a week is deleted first.
+    """
     with tempfile.TemporaryDirectory() as here:
+        token = new_token()
         if place is not None:
-            folder = place
+            with suppress(DrankingError, OSError):  # the job can do without the deletion
+                remove_scratch(place)
+            folder = job_folder(place, token)
         elif executor.in_process and not is_local(commit.root):
             folder = as_place(here)
         else:
-            folder = commit.root / "scratch"
-        scratch = Scratch(folder, new_token(), is_kept=place is not None)
+            folder = commit.root / SCRATCH_FOLDER
+        scratch = Scratch(folder, token)
         try:
             yield scratch
         finally:
@@ -166,19 +182,9 @@ def _store(
     plan = make_plan(request, opened, scratch.part(str(key)), key, before)
     shared = request.executor.submit(given, plan.source, name="source")
     filled, added = fit(request, plan, shared, before)
-    tasks = [
-        request.executor.submit(
-            write_segments,
-            shared,
-            work,
-            commit.root,
-            commit.name("segments/"),
-            filled,
-            added,
-            name="write",
-        )
-        for work in plan.work
-    ]
+    where = (commit.root, commit.name("segments/"))
+    calls = [(shared, work, *where, filled, added) for work in plan.work]
+    tasks = in_turns(request.executor, write_segments, calls, plan.slots, "write")
     written: list[Written] = [
         segment for part in results_of(request.executor, tasks, "write") for segment in part
     ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -15,9 +16,10 @@ from dranking.data.column_forms import Scaling
 from dranking.data.ingest.finish_blocks import NullPolicy
 from dranking.data.ingest.parquet_rows import ParquetRows
 from dranking.data.ingest.plan_parquet import (
+    ColumnRules,
     beyond_int64,
     distinct_schemas,
-    united_layout,
+    reader_bytes,
     unsigned_ids,
 )
 from dranking.data.ingest.row_source import RowSource
@@ -29,13 +31,14 @@ from dranking.data.letor.text_source import check_readable
 from dranking.data.parquet.files import ParquetFiles
 from dranking.data.parquet.hive_folders import FoundFile, ReadFooter, find_files, read_footers
 from dranking.data.roles import DEFAULT_ROLES, RELEVANCE, Columns, Roles
-from dranking.data.tables.any_table import as_table
-from dranking.data.tables.columns import Layout
+from dranking.data.tables.any_table import as_stream, check_index, is_dask, is_dask_frame
+from dranking.data.tables.columns import TABLE, Layout
 from dranking.data.tables.feature_names import default_feature_names
+from dranking.data.tables.numeric_values import is_number
 from dranking.data.tables.recorded_scalings import recorded_transforms
 from dranking.engine.collections.compute import as_current, computed
-from dranking.engine.collections.one_expression import is_dask, is_dask_frame, partitions_of
-from dranking.engine.collections.parts import Part
+from dranking.engine.collections.one_expression import partitions_of
+from dranking.engine.collections.partitions import Part
 from dranking.engine.executor import Executor
 from dranking.engine.ingest.gathering import results_of
 from dranking.errors import DataError, UsageError
@@ -53,23 +56,33 @@ TABLE_BYTES = 1 << 27
 
 @dataclass(frozen=True)
 class OpenedRows:
-    """A source of rows, and what the data set says about them."""
+    """A source of rows, and the properties of the data set that it becomes.
+
+    The files that were written to the scratch place from text, a table or a Dask collection have
+    `n_scratch_bytes` together. A reader of the rows takes about `reader_bytes` as long as it is
+    open.
+    """
 
     source: RowSource
     feature_names: tuple[str, ...]
     transforms: tuple[Scaling, ...] = ()
     roles: Roles = DEFAULT_ROLES
     is_sparse: bool = False
+    n_scratch_bytes: int = 0
+    reader_bytes: int = 0
 
 
 def open_parquet(
     executor: Executor,
     sources: Sequence[AnyPlace],
-    columns: Columns,
-    null: NullPolicy,
+    rules: ColumnRules,
     where: str | None = None,
+    titles: Sequence[str] = (),
 ) -> OpenedRows:
     """Open parquet files; the footers are read by tasks.
+
+    Errors name the files, unless there are titles: then each file is a piece of what its title
+    names, and the files of one title are in the order of their rows.
 
     Raises
     ------
@@ -82,24 +95,35 @@ def open_parquet(
     starts = range(0, len(files), FOOTERS_AT_ONCE)
     groups: list[list[FoundFile]] = [files[start : start + FOOTERS_AT_ONCE] for start in starts]
     tasks = [
-        executor.submit(read_footers, group, tuple(columns.folder_features), name="plan")
+        executor.submit(read_footers, group, tuple(rules.asked.folder_features), name="plan")
         for group in groups
     ]
     footers: list[ReadFooter] = [
         footer for group in results_of(executor, tasks, "plan") for footer in group
     ]
+    if titles:
+        footers = list(_with_titles(footers, titles))
     schemas = distinct_schemas(footers)
-    layout = united_layout(schemas, columns, allow_absent=null != "error")
+    layout = rules.layout(schemas)
     read = ParquetFiles([footer.part for footer in footers])
     if not read.n_rows:
-        raise DataError(f"{files[0].place}: there are no rows; give files that have rows.")
+        raise DataError(f"{read.parts[0].name}: there are no rows; give data that has rows.")
     layout = _with_large_ids(executor, read, layout, unsigned_ids(schemas, layout))
     return OpenedRows(
-        ParquetRows(read, layout, missing=null != "error"),
+        ParquetRows(read, layout, missing=rules.null != "error"),
         layout.feature_names,
         recorded_transforms(schemas, layout.feature_names),
         layout.roles,
+        reader_bytes=reader_bytes(footers, layout.to_read(np.arange(len(layout.feature_names)))),
     )
+
+
+def _with_titles(footers: Sequence[ReadFooter], titles: Sequence[str]) -> Iterator[ReadFooter]:
+    n_rows: dict[str, int] = {}
+    for footer, title in zip(footers, titles, strict=True):
+        first = n_rows.get(title, 0)
+        yield footer._replace(part=replace(footer.part, title=title, first_row=first))
+        n_rows[title] = first + footer.part.n_rows
 
 
 def _with_large_ids(
@@ -146,7 +170,7 @@ def open_text(
     sizes = [file_size(place) for place in places]
     per_task = max(sum(sizes) // (4 * executor.n_slots), MIN_RANGE_BYTES)
     parts = text_ranges(places, sizes, min(RANGE_BYTES, per_task))
-    scratch.check_space(sum(sizes))
+    scratch.check_space(sum(sizes), "reading the text")
     in_text: Any = "minimum" if null == "mean" else null  # both are NaN until they are known
     names = [f"text-{number:06d}" for number in range(len(parts))]
     tasks = [
@@ -168,40 +192,53 @@ def open_text(
         any(read.has_comments for read in found),
     )
     source = TextRows(scratch, files, form, sum(each.n_bytes for each in spilled))
-    return OpenedRows(source, default_feature_names(form.n_features), is_sparse=sparse)
+    n_scratch_bytes = sum(each.n_file_bytes for each in spilled)
+    names_of_features = default_feature_names(form.n_features)
+    return OpenedRows(source, names_of_features, is_sparse=sparse, n_scratch_bytes=n_scratch_bytes)
 
 
-def open_table(
-    executor: Executor, table: Any, columns: Columns, null: NullPolicy, scratch: Scratch
-) -> OpenedRows:
+def open_table(executor: Executor, table: Any, rules: ColumnRules, scratch: Scratch) -> OpenedRows:
     """Write a table, which may be a stream larger than memory, as parquet files, and open these.
+
+    Only the columns that are read later are written.
 
     Raises
     ------
     DataError, UsageError
-        As `open_parquet` raises them.
+        As `open_parquet` raises them; and if the table cannot be read to its end.
     """
-    if hasattr(table, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(table)
-    else:
-        reader = as_table(table).to_reader()
+    check_index(table, rules.columns)
+    stream = as_stream(table)
+    layout = rules.layout([(TABLE, stream.schema)])
+    columns = layout.to_read(np.arange(len(layout.feature_names)))
+    if stream.n_bytes is not None:
+        sizes = dict(zip(stream.schema.names, stream.n_bytes, strict=True))
+        scratch.check_space(sum(sizes[name] for name in columns), "storing the table")
     names: list[str] = []
     batches: list[pa.RecordBatch] = []
+    n_bytes = n_file_bytes = 0
 
     def flush() -> None:
+        nonlocal n_file_bytes
         names.append(f"table-{len(names):06d}.parquet")
-        with scratch.writing(names[-1]) as path, path.open("wb") as file:
-            rows = pa.Table.from_batches(batches, reader.schema)
-            pq.write_table(rows, file, compression="lz4")
+        rows = pa.Table.from_batches(batches, stream.schema).select(columns)
+        n_file_bytes += _write_table(rows, scratch, names[-1])
         batches.clear()
 
-    for batch in reader:
+    for batch in stream.batches:
         batches.append(batch)
-        if sum(each.nbytes for each in batches) >= TABLE_BYTES:
+        n_bytes += batch.nbytes
+        if n_bytes >= TABLE_BYTES:
             flush()
+            n_bytes = 0
     if batches or not names:
         flush()
-    return open_parquet(executor, [scratch.place(name) for name in names], columns, null)
+    roles = layout.roles
+    same = Columns(roles.qid, roles.relevance, roles.docid, roles.weight, layout.columns)
+    places = [scratch.place(name) for name in names]
+    titles = [TABLE] * len(names)
+    opened = open_parquet(executor, places, ColumnRules(same, rules.null), titles=titles)
+    return replace(opened, n_scratch_bytes=n_file_bytes)
 
 
 def is_collection(source: Any) -> bool:
@@ -212,7 +249,7 @@ def is_collection(source: Any) -> bool:
 
 
 def open_collection(
-    executor: Executor, source: Any, columns: Columns, null: NullPolicy, scratch: Scratch
+    executor: Executor, source: Any, rules: ColumnRules, scratch: Scratch
 ) -> OpenedRows:
     """Write each partition of a Dask collection as a parquet file where it lies; open the files.
 
@@ -227,12 +264,14 @@ def open_collection(
     """
     from dask import delayed
 
-    X, y, qid = (source, columns.relevance, columns.qid)
+    X, y, qid = (source, rules.columns.relevance, rules.columns.qid)
     if isinstance(source, tuple):
-        if columns.chosen:
-            raise UsageError(f"{', '.join(columns.chosen)}: arrays have no columns with names.")
+        chosen = rules.asked.chosen
+        if chosen:
+            raise UsageError(f"{', '.join(chosen)}: arrays have no columns with names.")
         X, y, qid = source
         columns = Columns(relevance=None if y is None else RELEVANCE, docid=None, weight=None)
+        rules = ColumnRules(columns, rules.null)
     with as_current(executor):  # the way in which Dask shuffles depends on the client
         given = partitions_of(X, y, qid, partial(computed, executor))
     if given.is_sparse:
@@ -244,16 +283,35 @@ def open_collection(
     write = delayed(_write_part, pure=False, traverse=False)
     tasks = [write(part, scratch, name) for part, name in zip(given.parts, names, strict=True)]
     sizes = computed(executor, tasks)
-    files = [scratch.place(name) for name, size in zip(names, sizes, strict=True) if size]
-    if not files:
+    filled = [number for number, size in enumerate(sizes) if size]
+    if not filled:
         raise DataError("the dask collection has no rows.")
-    return open_parquet(executor, files, columns, null)
+    places = [scratch.place(names[number]) for number in filled]
+    titles = [f"partition {number}" for number in filled]
+    opened = open_parquet(executor, places, rules, titles=titles)
+    return replace(opened, n_scratch_bytes=sum(sizes))
 
 
 def _write_part(part: Part, scratch: Scratch, name: str) -> int:
-    """Write the rows of a partition, if it has any; return their number."""
-    n_rows: int = part.table.num_rows
-    if n_rows:
-        with scratch.writing(name) as path, path.open("wb") as file:
-            pq.write_table(part.table, file, compression="lz4")
-    return n_rows
+    """Write the rows of a partition, if it has any; return the bytes of the file, or 0."""
+    if not part.table.num_rows:
+        return 0
+    return _write_table(_without_empty_texts(part.table), scratch, name)
+
+
+def _write_table(rows: pa.Table, scratch: Scratch, name: str) -> int:
+    """Write a parquet file; return its bytes."""
+    with scratch.writing(name) as path, path.open("wb") as file:
+        pq.write_table(rows, file, compression="lz4")
+        return file.tell()
+
+
+def _without_empty_texts(table: pa.Table) -> pa.Table:
+    """The table in which columns of no value but nulls have no type, unless it is a number's.
+
+    Dask makes text of a column of Python's None, also where other partitions hold numbers.
+    """
+    for position, field in enumerate(table.schema):
+        if table.column(position).null_count == table.num_rows and not is_number(field.type):
+            table = table.set_column(position, field.name, pa.nulls(table.num_rows))
+    return table

@@ -1,4 +1,4 @@
-"""The queries of a source of rows, and what each task writes where their rows are adjacent."""
+"""The queries of a source of rows, and the segments of each task if their rows are adjacent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LINES_AT_ONCE = 1 << 20
 """Lines of queries that one task merges, unless the hashes of one bin have more."""
 
 PARTS_AT_ONCE = 4
-"""Parts of the ordered queries that are in the memory of the driver together: 4 MB each."""
+"""Number of parts of the ordered queries that the driver holds at a time; a part has 4 MB."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ScannedRows:
     partitions
         Ranges of bins of which one task merges the lines.
     summaries
-        What the merged lines of each partition tell of its queries.
+        Facts about the queries of each partition, from its merged lines.
     """
 
     ranges: list[tuple[int, int]]
@@ -58,7 +58,7 @@ class ScannedRows:
     summaries: list[Summary]
 
     def lines(self, partition: tuple[int, int]) -> FileParts:
-        """Where the lines of a partition are, range by range."""
+        """The parts of files that hold the lines of a partition, range by range."""
         return FileParts(LINES, np.arange(len(self.bins)), self.bins[:, partition])
 
     @property
@@ -92,7 +92,7 @@ def scan_queries(
     executor
         Runs the tasks.
     shared, source
-        The source, as a task's result that other tasks use, and itself.
+        The source as the result of a task, which other tasks take, and the source itself.
     scratch
         Place of the lines and queries.
     key

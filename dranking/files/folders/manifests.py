@@ -31,7 +31,8 @@ class DirectoryKind(NamedTuple):
     format, schema_version
         Entries that the manifest must have; any other format or version is refused.
     remedy
-        How to make such a directory again; follows "Restore it from a copy, or" in errors.
+        A clause on how to make such a directory again; follows "Restore it from a copy, or" in
+        errors.
     sealed
         Whether the manifest has a seal, which is compared (`dranking.files.json_files`).
     """

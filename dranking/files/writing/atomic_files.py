@@ -164,7 +164,7 @@ def _shared(root: Path) -> Iterator[None]:
 
 
 def not_shared(root: Place) -> UsageError:
-    """What is raised if workers do not see the directory that they write to."""
+    """The error for workers that do not see the directory that they write to."""
     return UsageError(
         f"{root}: is not the same directory on all hosts. The workers write there: give a "
         "directory that all hosts see, or a URL."

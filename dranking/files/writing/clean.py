@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from dranking.errors import DataError, UsageError
 from dranking.files.json_files import SEAL, read_json, unsealed
-from dranking.files.places import AnyPlace, Place
+from dranking.files.places import AnyPlace, Place, is_local
 from dranking.files.reading import read_bytes
-from dranking.files.writing.debris import GRACE, remove_unnamed
+from dranking.files.writing.debris import (
+    GRACE,
+    job_folders,
+    marked_listing,
+    remove_scratch,
+    remove_unnamed,
+)
+from dranking.files.writing.locks import locked_file
 from dranking.files.writing.output_checks import (
     MANIFEST_NAME,
     SUCCESS_NAME,
@@ -23,10 +31,12 @@ from dranking.files.writing.output_checks import (
 def clean(path: AnyPlace, grace: float = GRACE.total_seconds()) -> int:
     """Delete what killed writers left in a directory, and what replaced directories consisted of.
 
+    Of a directory that is not one of the project, only scratch files of the project are deleted.
+
     Parameters
     ----------
     path
-        The directory.
+        The directory, or a place of scratch files that jobs were given.
     grace
         Seconds since the last write of the writer in question, so that what a live writer makes,
         or an open reader may still use, stays.
@@ -38,22 +48,65 @@ def clean(path: AnyPlace, grace: float = GRACE.total_seconds()) -> int:
     Raises
     ------
     UsageError
-        If the directory is not one of the project.
+        If the directory is not one of the project, and has no scratch files of the project.
     DataError, TryAgainError
-        If there is nothing at the path, the manifest is damaged, or a store refuses access or is
-        out of reach.
+        If there is nothing at the path, the manifest is damaged, another process appends to a local
+        directory, or a store refuses access or is out of reach.
     """
     target = output_place(path)
     if kind_of(target) != "directory":
         raise DataError(f"{target}: no directory is there.")
-    manifest = b""
+    _whole_manifest(target)
+    if not is_ours(target) and not is_debris(target):
+        if job_folders(target):
+            with _explained(target):
+                return remove_scratch(target, timedelta(seconds=grace))
+        raise UsageError(
+            f"{target}: was not written by dranking and holds no scratch files of dranking, so "
+            "nothing in it is deleted."
+        )
+    with _alone(target), _explained(target):
+        listing = marked_listing(target)
+        # A writer that has finished meanwhile is in the manifest, so this is read last.
+        return remove_unnamed(target, listing, _whole_manifest(target), timedelta(seconds=grace))
+
+
+@contextmanager
+def _alone(target: Place) -> Iterator[None]:
+    """Hold the lock of a local directory, which a writer that stands still holds too."""
+    if not is_local(target):
+        yield
+        return
+    lock = target.with_name(f".{target.name}.lock")
+    with locked_file(lock, f"{target}: another process is changing it, so nothing is deleted"):
+        yield
+
+
+@contextmanager
+def _explained(target: Place) -> Iterator[None]:
+    """Turn errors of the operating system into a `UsageError` that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"{target}: cannot be cleaned ({error.strerror}). Files there must be yours to delete."
+        ) from error
+
+
+def _whole_manifest(target: Place) -> bytes:
+    """The content of the manifests of a directory; empty without any.
+
+    Raises
+    ------
+    DataError
+        If a manifest is damaged.
+    """
+    content = b""
     for name in (MANIFEST_NAME, SUCCESS_NAME):
         with suppress(FileNotFoundError):
-            manifest += read_bytes(target / name)
+            content += read_bytes(target / name)
             _check_whole(target / name)
-    if not is_ours(target) and not is_debris(target):
-        raise UsageError(f"{target}: was not written by dranking, so nothing in it is deleted.")
-    return remove_unnamed(target, manifest, timedelta(seconds=grace))
+    return content
 
 
 def _check_whole(manifest: Place) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 
 from upath import UPath
 
-from dranking.errors import DataError, DrankingError
+from dranking.errors import DataError, DrankingError, TryAgainError
 from dranking.files.json_files import parse_json, sealed_json
 from dranking.files.places import AnyPlace, Place, is_local
 from dranking.files.reading import at_once, read_bytes
@@ -30,6 +30,9 @@ from dranking.files.writing import object_store
 from dranking.files.writing.atomic_files import atomic_write, not_shared
 from dranking.files.writing.debris import (
     GRACE,
+    forget_alive,
+    listing_of,
+    missing_parts,
     names_in,
     new_token,
     remove_token,
@@ -77,7 +80,7 @@ def new_directory(
     overwrite
         Replace a directory that exists, if it is empty or the project's.
     grace
-        How long the files of a directory that was replaced stay in an object store.
+        Time for which the files of a directory that was replaced stay in an object store.
 
     Raises
     ------
@@ -142,7 +145,7 @@ class DirectoryCommit:
     place
         The directory.
     root
-        Where parts are written until then: the directory itself, or its temporary name. Workers
+        Directory to write parts to until then: the directory itself, or its temporary name. Workers
         must see it.
     token
         A name that nobody has, which stands in the names of all parts.
@@ -172,7 +175,8 @@ class DirectoryCommit:
             self._before = read_bytes(place / manifest_name).decode()
         else:
             self.root, self._suffix = self._begun.enter_context(temporary_path(place))
-            self.root.mkdir()
+            with explained(place):
+                self.root.mkdir()
 
     def __enter__(self) -> DirectoryCommit:
         return self
@@ -188,7 +192,7 @@ class DirectoryCommit:
         return f"{folder}{slash}{self.token}-{last}"
 
     def add(self, part: str) -> Place:
-        """Where a task writes a part; a local folder for it is made."""
+        """The place that a task writes a part to; a local folder for it is made."""
         place = self.root / self.name(part)
         if is_local(place):
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -220,6 +224,7 @@ class DirectoryCommit:
         TryAgainError
             If another process changed the directory meanwhile; nothing was changed then.
         """
+        self._check_kept(manifest)
         self._mark_replaced(manifest)
         self._finishing = True
         if not is_local(self.place):
@@ -231,7 +236,21 @@ class DirectoryCommit:
         self._begun.close()
         self._finished = True
         with suppress(DrankingError, OSError):  # what is left is removed another time
-            remove_unnamed(self.place, manifest, grace)
+            forget_alive(self.place, self.token)
+            remove_unnamed(self.place, listing_of(self.place), manifest, grace)
+
+    def _check_kept(self, manifest: bytes) -> None:
+        """Raise TryAgainError if parts were deleted as those of a killed writer.
+
+        A writer may stand still for longer than the grace, for example on a machine that sleeps.
+        """
+        if self.root == self.place:
+            if missing := missing_parts(self.place, self.token, manifest):
+                raise TryAgainError(
+                    f"{self.place}: {missing[0]}, which this job wrote, is gone. The job stood "
+                    "still for longer than the grace period, and was taken for a killed one. "
+                    "Nothing was changed; run again."
+                )
 
     def begin_again(self) -> None:
         """Delete all parts, and take another token for those that are written from here on."""

@@ -1,9 +1,12 @@
 """Parts of directories: their names, and the removal of those that no manifest names.
 
 A part of a directory that many tasks write is a file or folder with its writer's token in its name.
+The scratch files of a job are parts too, with a token of their own that no manifest ever names; in
+a place that the caller names for them, they lie in a folder with this token.
 The part counts if its name, or the token alone, stands in the manifest. Other parts belong to
 a writer that is still at work, to one that was killed, or to a directory that was replaced and that
-an open reader may still use; they are removed when none of their token was written for a week.
+an open reader may still use; they are removed when none of their token was written for a week. The
+clock is that of the place, which dates the parts, because that of this machine may be wrong.
 """
 
 from __future__ import annotations
@@ -11,24 +14,32 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from dranking.files.places import Place, is_local
-from dranking.files.writing.object_store import StoredObject, list_objects, remove
+from dranking.files.requests import request
+from dranking.files.writing.object_store import StoredObject, list_objects, put, remove
 
 GRACE = timedelta(days=7)
-"""How long parts that no manifest names are left alone."""
+"""Time for which parts that no manifest names are left alone."""
 
 _WORD = re.compile(r"[\w.-]{16,}")
 _TOKEN = re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{16}(?![0-9a-zA-Z])")
 
-# Where parts lie: what `DirectoryCommit.name` names, files of scores, and the folder of a directory
-# that was filled locally; the leading period is that of unfinished files.
+SCRATCH_FOLDER = "scratch"
+"""Folder for the scratch files of the jobs that write a directory, inside the directory."""
+
+_OF_JOB = r"dranking-[0-9a-f]{16}"
+"""Names of `job_folder`."""
+
+# Where parts lie: what `DirectoryCommit.name` names, scratch files, files of scores, and the folder
+# of a directory that was filled locally; the leading period is that of unfinished files.
 _PART = re.compile(
-    r"(?:(?:segments|blocks|parts)/)?"
+    rf"(?:(?:segments|blocks|parts|{SCRATCH_FOLDER}|{_OF_JOB})/)?"
     r"(?P<name>\.?(?P<prefix>part-\d+-)?(?P<token>[0-9a-f]{16})"
     r"(?(prefix)(?:\.[\w.-]*)?|(?:-[\w.-]*|(?=/))))(?:/.*)?",
     re.DOTALL,
@@ -39,6 +50,28 @@ _MANIFESTS = {"manifest.json", "_SUCCESS"}
 def new_token() -> str:
     """A name that nobody has: 16 hex digits."""
     return secrets.token_hex(8)
+
+
+def job_folder(place: Place, token: str) -> Place:
+    """Folder for the scratch files of one job, in a place that may hold files of anybody."""
+    return place / f"dranking-{token}"
+
+
+def job_folders(place: Place) -> list[Place]:
+    """The folders of `job_folder` that are in a place.
+
+    Raises
+    ------
+    DataError, TryAgainError
+        If a store refuses access or is out of reach.
+    """
+    children: list[Place] = request(place, lambda: list(place.iterdir()))
+    found = [child for child in children if re.fullmatch(_OF_JOB, child.name)]
+    return [each for each in found if not is_local(each) or _is_real_folder(each)]
+
+
+def _is_real_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def token_of(name: str) -> str | None:
@@ -52,33 +85,120 @@ def remove_token(place: Place, token: str) -> None:
     _remove(place, [found.name for found in _parts(place) if token_of(found.name) == token])
 
 
-def remove_unnamed(place: Place, manifest: bytes, grace: timedelta = GRACE) -> int:
+class Listing(NamedTuple):
+    """The files of a directory, and the time at which they were listed, by the place's clock."""
+
+    files: list[StoredObject]
+    now: datetime
+
+
+def listing_of(place: Place) -> Listing:
+    """The files of a directory to which something has just been written.
+
+    The newest file shows the time there; if the clock of this machine is behind, its time counts,
+    by which fewer parts are old.
+    """
+    files, now = _parts(place), datetime.now(UTC)
+    newest = max((file.modified for file in files if file.modified is not None), default=now)
+    return Listing(files, min(now, newest))
+
+
+def marked_listing(place: Place) -> Listing:
+    """The files of a directory, at a time that a file shows which is written there meanwhile."""
+    name = f".{new_token()}-now"
+    _touch(place / name)
+    try:
+        found = listing_of(place)
+    finally:
+        _remove(place, [name])
+    return found._replace(files=[file for file in found.files if file.name != name])
+
+
+def missing_parts(place: Place, token: str, manifest: bytes) -> list[str]:
+    """Names of the parts of a writer that a manifest names and that are not there.
+
+    A file of the writer is written first, so that none of its parts is old for those who list the
+    directory afterwards.
+    """
+    _touch(place / _alive(token))
+    matches = [match for file in _parts(place) if (match := _PART.fullmatch(file.name))]
+    there = {match["name"] for match in matches if match["token"] == token}
+    if there > {_alive(token)}:  # a manifest may name the token in place of all parts that have it
+        there.add(token)
+    return sorted(name for name in names_in(manifest) if token in name and name not in there)
+
+
+def forget_alive(place: Place, token: str) -> None:
+    """Delete the file that `missing_parts` wrote."""
+    _remove(place, [_alive(token)])
+
+
+def _alive(token: str) -> str:
+    return f".{token}-alive"
+
+
+def _touch(place: Place) -> None:
+    """Write an empty file."""
+    if is_local(place):
+        place.touch()
+    else:
+        put(place, b"")
+
+
+def remove_unnamed(
+    place: Place, listing: Listing, manifest: bytes, grace: timedelta = GRACE
+) -> int:
     """Delete the parts of a directory that its manifest does not name and that are old enough.
 
     Parameters
     ----------
-    place
-        The directory.
+    place, listing
+        The directory, and the files that were there before the manifest was read.
     manifest
         Content of its manifest; empty if there is none.
     grace
-        How long ago the last part of a writer must have been written.
+        Least time since the last part of a writer was written.
 
     Returns
     -------
     Number of files that were deleted.
     """
-    named = names_in(manifest)
-    found = _parts(place)
-    others = {folder for part in found if (folder := _folder_of_manifest(part.name))}
+    return _remove_old(place, listing, names_in(manifest), grace)
+
+
+def remove_scratch(place: Place, grace: timedelta = GRACE) -> int:
+    """Delete the scratch files in the folders of `job_folders` that are old enough.
+
+    Returns
+    -------
+    Number of files that were deleted.
+
+    Raises
+    ------
+    DataError, TryAgainError
+        If a store refuses access or is out of reach.
+    """
+    n_removed = 0
+    for folder in job_folders(place):
+        with suppress(FileNotFoundError):  # its job has just ended
+            files, now = marked_listing(folder)
+            parts = [StoredObject(f"{folder.name}/{part.name}", part.modified) for part in files]
+            n_removed += _remove_old(place, Listing(parts, now), set(), grace)
+    return n_removed
+
+
+def _remove_old(place: Place, listing: Listing, named: Set[str], grace: timedelta) -> int:
+    """Delete the parts that are not named and that are old enough; return their number."""
+    others = {folder for part in listing.files if (folder := _folder_of_manifest(part.name))}
     unnamed: dict[str, list[StoredObject]] = {}
-    for part in found:
+    for part in listing.files:
         match = _PART.fullmatch(part.name)
         if match is None or any(part.name.startswith(folder) for folder in others):
             continue
         if ".tmp-" in part.name or not {match["name"], match["token"]} & named:
             unnamed.setdefault(match["token"], []).append(part)
-    names = [part.name for parts in unnamed.values() if _is_old(parts, grace) for part in parts]
+    limit = listing.now - grace
+    names = [part.name for parts in unnamed.values() if _is_old(parts, limit) for part in parts]
     _remove(place, names)
     return len(names)
 
@@ -101,9 +221,8 @@ def _folder_of_manifest(name: str) -> str | None:
     return folder + slash if slash and last in _MANIFESTS else None
 
 
-def _is_old(parts: Iterable[StoredObject], grace: timedelta) -> bool:
+def _is_old(parts: Iterable[StoredObject], limit: datetime) -> bool:
     times = [part.modified for part in parts]
-    limit = datetime.now(UTC) - grace
     return all(time is not None and time <= limit for time in times)
 
 

@@ -46,7 +46,7 @@ class StoredObject(NamedTuple):
 
 
 def version(place: UPath) -> str | None:
-    """What tells an object's content from any other: its ETag, or a digest; None without an object.
+    """The ETag of an object, or a digest: it differs for any other content; None without an object.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What is at a place of output, and whether a file or a directory may be written there."""
+"""Checks of a place of output: what is there, and whether it may be replaced."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.files.json_files import read_json
-from dranking.files.places import AnyPlace, Place, as_place, is_local
+from dranking.files.places import NAME_BYTES, AnyPlace, Place, as_place, is_local
 from dranking.files.reading import exists
 from dranking.files.requests import ChangedError, request
 from dranking.files.writing import object_store
@@ -25,6 +25,9 @@ pass over names that begin with an underscore, and wait for this one."""
 FORMAT_PREFIX = "dranking-"
 """Beginning of the "format" entry in the manifest of every directory of the project."""
 
+TEMPORARY_BYTES = 48
+"""Bytes that a temporary name, or that of a lock, has beyond the name of the output."""
+
 
 def check_output_file(path: AnyPlace, overwrite: bool) -> None:
     """Check, before any work, that a file may be written at a path.
@@ -37,6 +40,7 @@ def check_output_file(path: AnyPlace, overwrite: bool) -> None:
         If a store refuses access, or is out of reach.
     """
     target = output_place(path)
+    _check_name(target)
     kind = kind_of(target)
     if kind == "directory":
         raise UsageError(f"{target}: is a directory; give the path of a file.")
@@ -56,6 +60,7 @@ def check_output_directory(path: AnyPlace, overwrite: bool) -> None:
         If a store refuses access, or is out of reach.
     """
     target = output_place(path)
+    _check_name(target)
     restore_interrupted(target)
     kind = kind_of(target)
     if kind is None:
@@ -151,6 +156,17 @@ def _is_empty(target: Place) -> bool:
     return is_local(target) and not any(target.iterdir())
 
 
+def _check_name(target: Place) -> None:
+    """Raise UsageError if the name leaves no room for the temporary names that are made of it."""
+    longest = NAME_BYTES - TEMPORARY_BYTES
+    n_bytes = len(target.name.encode())
+    if is_local(target) and n_bytes > longest:
+        raise UsageError(
+            f"{target}: the name has {n_bytes} bytes. Output is written under a longer name first, "
+            f"so give a name of at most {longest}."
+        )
+
+
 @contextmanager
 def changed_meanwhile(target: Place, may_exist: bool) -> Iterator[None]:
     """Explain that another process wrote to the place since the work on it began."""
@@ -164,7 +180,9 @@ def changed_meanwhile(target: Place, may_exist: bool) -> Iterator[None]:
 
 def already_exists(target: Place) -> UsageError:
     """The error for a place where something is already."""
-    return UsageError(f"{target}: exists already. Pass --overwrite to replace it.")
+    return UsageError(
+        f"{target}: exists already. Pass --overwrite (in Python overwrite=True) to replace it."
+    )
 
 
 def was_changed(target: Place) -> TryAgainError:

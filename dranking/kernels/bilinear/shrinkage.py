@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.bilinear.sparse_rows import RELEASED, Table, compact
-from dranking.kernels.machine.compile import inlined, kernel
+from dranking.kernels.machine.compile import kernel, part
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -79,7 +79,7 @@ class Lazy(NamedTuple):
     grows: bool
 
 
-@inlined
+@part
 def soft_threshold(values: Any, first: int, last: int, threshold: float) -> None:
     """Soft-threshold the values first to last."""
     # One subtraction, of the threshold or of the value itself, rounds as the plain formula does.
@@ -89,7 +89,7 @@ def soft_threshold(values: Any, first: int, last: int, threshold: float) -> None
         values[i] -= max(lower, min(upper, values[i]))
 
 
-@inlined
+@part
 def zeros(values: Any, first: int, last: int) -> int:
     """Return the number of zeros among the values first to last."""
     n = np.int32(0)
@@ -117,36 +117,33 @@ def shrink_norms(table: Table, groups: Groups, row_group: Any, thresholds: Array
             table.values[i] *= scales[group_of_entry(table, groups, i)]
 
 
-@inlined
+@part
 def group_of_entry(table: Table, groups: Groups, slot: int) -> int:
     """Return the column group of the entry in a slot."""
     return groups.of_column[table.columns[slot]] if groups.n_column_groups > 1 else 0
 
 
-@inlined
+@part
 def group_of(row: Any, groups: Groups) -> Any:
     """Return the row group of a row."""
     return groups.of_row[row] if groups.by_norm else row
 
 
-@inlined
+@kernel
 def catch_up(table: Table, row: Any, lazy: Lazy) -> None:
-    """Shrink the row group of a row by the thresholds that the group missed."""
-    row_group = group_of(row, lazy.groups)
-    if lazy.shrinkage.seen[row_group] < lazy.n_shrinks:
-        shrink_missed(table, row_group, lazy)
+    """Shrink the row group of a row by the thresholds that the group missed.
 
-
-@inlined
-def shrink_missed(table: Table, row_group: Any, lazy: Lazy) -> None:
-    """Shrink a row group by missed thresholds, and release zeros if the support may change."""
+    Zeros are released if the support may change.
+    """
     groups, shrinkage, n_shrinks, grows = lazy
+    row_group = group_of(row, groups)
     thresholds, seen = shrinkage.thresholds, shrinkage.seen[row_group]
+    if seen == n_shrinks:
+        return
     shrinkage.seen[row_group] = n_shrinks
-    if groups.by_norm:
-        shrink_norms(table, groups, row_group, thresholds[seen:n_shrinks])
     first, last = row_group, row_group + 1
     if groups.by_norm:
+        shrink_norms(table, groups, row_group, thresholds[seen:n_shrinks])
         first, last = groups.ptr[row_group], groups.ptr[row_group + 1]
     for i in range(first, last):
         row = groups.rows[i] if groups.by_norm else i
@@ -159,9 +156,9 @@ def shrink_missed(table: Table, row_group: Any, lazy: Lazy) -> None:
 
 
 @kernel
-def sweep(table: Table, lazy: Lazy, least: int) -> None:
+def sweep(table: Table, lazy: Lazy, least: Any) -> None:
     """Shrink all rows with at least `least` entries by the thresholds that they missed."""
-    for row in lazy.groups.rows:
+    for row in range(len(table.start)):
         if table.used[row] >= least:
             catch_up(table, row, lazy)
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.machine.compile import inlined
+from dranking.kernels.machine.compile import part
 
 Ints = NDArray[np.int64]
 Columns = NDArray[np.int32]
@@ -62,7 +62,7 @@ class Table(NamedTuple):
     values: Values
 
 
-@inlined
+@part
 def enter_row(table: Table, row: Any, visit: Any, positions: Ints) -> None:
     """Note the positions of a row's columns under the number of a visit."""
     start, columns = table.start[row], table.columns
@@ -70,7 +70,7 @@ def enter_row(table: Table, row: Any, visit: Any, positions: Ints) -> None:
         positions[np.uint64(columns[np.uint64(start + i)])] = (visit << 32) | i
 
 
-@inlined
+@part
 def find(column: Any, visit: Any, positions: Ints) -> Any:
     """Return the position of a column in the row that a visit entered, or -1."""
     # Bit operations instead of a condition, which a compiler may turn into a branch: whether an
@@ -80,13 +80,13 @@ def find(column: Any, visit: Any, positions: Ints) -> Any:
     return (noted & POSITION) | -np.int64(is_other)
 
 
-@inlined
+@part
 def n_slots_for(count: Any) -> Any:
     """Return the number of slots that a row of `count` entries gets when it moves."""
     return count + count // SLACK + 4
 
 
-@inlined
+@part
 def room_for(table: Table, row: Any, n_new: Any) -> Any:
     """Return the slots at the end of the pools that a row needs for `n_new` more entries.
 
@@ -96,20 +96,20 @@ def room_for(table: Table, row: Any, n_new: Any) -> Any:
     return n_slots_for(n) if n >= table.capacity[row] else 0
 
 
-@inlined
+@part
 def has_room(table: Table, n_slots: Any) -> bool:
     """Return whether `n_slots` slots are free at the end of the pools."""
     return bool(table.end[0] + n_slots < len(table.columns))
 
 
-@inlined
+@part
 def copy_slots(array: Any, source: Any, target: Any, n: Any) -> None:
     """Copy n slots to slots before them or behind all of them."""
     for i in range(np.uint64(n)):
         array[np.uint64(target) + i] = array[np.uint64(source) + i]
 
 
-@inlined
+@part
 def give_room(table: Table, row: Any, n_new: Any) -> None:
     """Give a row room for `n_new` more entries and move it if necessary; see `has_room`."""
     n_slots = room_for(table, row, n_new)
@@ -121,7 +121,7 @@ def give_room(table: Table, row: Any, n_new: Any) -> None:
         table.end[0] += n_slots
 
 
-@inlined
+@part
 def compact(table: Table, row: Any) -> None:
     """Release the zeros of a row."""
     columns, values, start = table.columns, table.values, table.start[row]

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.bilinear.shrinkage import Groups, Lazy, Shrinkage, sweep
+from dranking.kernels.bilinear.shrinkage import (
+    Groups,
+    Lazy,
+    Shrinkage,
+    entrywise,
+    sweep,
+)
 from dranking.kernels.bilinear.sparse_rows import Table
 from dranking.kernels.bilinear.sparse_weights import SparseWeights
 from dranking.kernels.bilinear.window import (
@@ -29,7 +35,7 @@ from dranking.kernels.bilinear.window import (
     window_for,
 )
 from dranking.kernels.gram.sparse import csr_of
-from dranking.kernels.machine.compile import inlined, kernel
+from dranking.kernels.machine.compile import kernel, part
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -103,13 +109,13 @@ class Position(NamedTuple):
     slots: int
 
 
-@inlined
+@part
 def step_length(steps: Steps, t: int) -> float:
     """Return eta_t."""
     return steps.learning_rate if steps.constant else steps.learning_rate / np.sqrt(t)
 
 
-@inlined
+@part
 def steps_to_threshold(steps: Steps, t: int) -> int:
     """Return how many steps after step t may share a window: those before the next threshold."""
     if not steps.grows:  # a step adds only the part of q d' on the support to W
@@ -125,6 +131,7 @@ def bilinear_steps(
     groups: Groups,
     shrinkage: Shrinkage,
     window: Window,
+    margins: Array,
     at: Position,
 ) -> Position:
     """Take a step on each tuple, or stop before a row of W that may need more room.
@@ -138,6 +145,8 @@ def bilinear_steps(
         W; overwritten.
     shrinkage, window
         Overwritten. The window must be passed unchanged when the steps continue.
+    margins
+        (n_tuples,) overwritten with `q' W (d+ - d-)` of each tuple, before its step.
     at
         Progress from which the steps continue.
     """
@@ -146,13 +155,15 @@ def bilinear_steps(
     while done < n_tuples or row >= 0:
         if row < 0:
             most = min(steps_to_threshold(steps, t), n_tuples - done)
-            n = enter(table, examples, done, most, window)
+            n = enter(table.place, examples, done, most, window)
             fill_margins(table, window, n, Lazy(groups, shrinkage, n_shrinks, steps.grows))
-            window.lengths[:n] = 0.0
+            for k in range(n):
+                window.lengths[k] = 0.0
             for k in range(n):
                 margin, doubt = margin_of(window, k, rounding)
                 if k > 0 and not abs(margin - 1.0) > doubt:
                     break  # the next window reads this margin from W
+                margins[done] = margin
                 t += 1
                 done += 1
                 eta = step_length(steps, t)
@@ -162,39 +173,16 @@ def bilinear_steps(
                     window.lengths[k] = eta
             row = 0
         row, slots = add_rows(table, window, row, steps.grows)
-        if row < window.rows.size[0]:
+        if row < window.queries.postings.size[0]:
             return Position(done, t, n_shrinks, rates, loss, row, slots)
         row = -1
         if steps.regularization > 0.0 and t % steps.period == 0:
             shrinkage.thresholds[n_shrinks] = steps.regularization * rates
             n_shrinks, rates = n_shrinks + 1, 0.0
             if n_shrinks % SWEEP == 0:
-                sweep(table, Lazy(groups, shrinkage, n_shrinks, steps.grows), LEAST_SWEPT)
+                lazy = Lazy(groups, shrinkage, n_shrinks, steps.grows)
+                sweep(table, lazy, np.int64(LEAST_SWEPT))  # Numba compiles anew for a constant
     return Position(done, t, n_shrinks, rates, loss, -1, 0)
-
-
-@kernel
-def overwrite_margins(table: Table, examples: Examples, window: Window, margins: Array) -> None:
-    """Overwrite `margins` with `q' W (d+ - d-)` of each tuple."""
-    done = 0
-    while done < len(margins):
-        n = enter(table, examples, done, len(margins) - done, window)
-        fill_margins(table, window, n, None)
-        for k in range(n):
-            margins[done + k] = window.margins[k]
-        done += n
-
-
-def margins_of(weights: SparseWeights, queries: Any, documents: Any, tuples: Tuples) -> Array:
-    """Return `q' W (d+ - d-)` of each tuple, (n_tuples,) float64.
-
-    Queries and documents are float32 `csr_array` with sorted indices.
-    """
-    margins = np.empty(len(tuples.query))
-    examples = Examples(csr_of(queries), csr_of(documents), tuples)
-    window = window_for(examples.queries, examples.documents, weights.shape)
-    overwrite_margins(weights.table, examples, window, margins)
-    return margins
 
 
 def frequent_first(documents: Any) -> NDArray[np.int32]:
@@ -239,8 +227,8 @@ class BilinearRun:
         thresholds = self._shrinkage.thresholds[: self._at.n_shrinks]
         return float(thresholds.mean()) if len(thresholds) else 0.0
 
-    def take(self, queries: Any, documents: Any, batch: Tuples) -> None:
-        """Take a step on each tuple.
+    def take(self, queries: Any, documents: Any, batch: Tuples) -> Array:
+        """Take a step on each tuple; return (n_tuples,) `q' W (d+ - d-)` before each step.
 
         Parameters
         ----------
@@ -256,7 +244,7 @@ class BilinearRun:
         )
         examples = Examples(csr_of(queries), csr_of(documents), batch)
         window = window_for(examples.queries, examples.documents, self._weights.shape)
-        at = self._at._replace(done=0)
+        margins, at = np.empty(len(batch.query)), self._at._replace(done=0)
         while at.done < len(batch.query) or at.row >= 0:
             at = bilinear_steps(
                 self._weights.table,
@@ -265,11 +253,13 @@ class BilinearRun:
                 self._groups,
                 self._shrinkage,
                 window,
+                margins,
                 at,
             )
             if at.row >= 0:
                 self._weights.make_room(at.slots)
         self._at = at
+        return margins
 
     def finish(self) -> None:
         """Shrink by a final threshold for the steps since the last one; release free memory."""
@@ -286,3 +276,12 @@ class BilinearRun:
         if self._steps.grows:
             self._weights.release()
         self._weights.trim()
+
+
+def margins_of(weights: SparseWeights, queries: Any, documents: Any, tuples: Tuples) -> Array:
+    """Return `q' W (d+ - d-)` of each tuple, (n_tuples,) float64, by steps of length 0.
+
+    Queries and documents are float32 `csr_array` with sorted indices.
+    """
+    run = BilinearRun(weights, Steps(0.0, True, 0.0, ANY, grows=True), entrywise(weights.shape[0]))
+    return run.take(queries, documents, tuples)

@@ -13,13 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.bilinear.postings import (
-    Postings,
-    Products,
-    inner_products,
-    post,
-    room_for_postings,
-)
+from dranking.kernels.bilinear.postings import Vectors, post, room_for_vectors
 from dranking.kernels.bilinear.shrinkage import Lazy, catch_up
 from dranking.kernels.bilinear.sparse_rows import (
     Table,
@@ -30,7 +24,8 @@ from dranking.kernels.bilinear.sparse_rows import (
     room_for,
 )
 from dranking.kernels.gram.sparse import Csr
-from dranking.kernels.machine.compile import inlined
+from dranking.kernels.machine.compile import kernel, part
+from dranking.kernels.machine.floats import EPSILON
 from dranking.kernels.pairwise.differences import subtract_sparse
 
 Array = NDArray[np.float64]
@@ -49,8 +44,6 @@ positions of these entries take 8 MB."""
 
 MOST_VISITS = 2**30
 """The notes are cleared after this many visits, since the number of a visit has 31 bits."""
-
-EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Tuples(NamedTuple):
@@ -74,16 +67,8 @@ class Window(NamedTuple):
 
     Attributes
     ----------
-    begin, end
-        (n_steps,) first entry of each query, and the position behind its last entry.
-    entries
-        (n_steps + 1,) first entry of each difference d+ - d-, then the number of entries.
-    columns, values
-        Entries of the differences: columns as W numbers them, and values.
-    rows, words
-        Postings of the queries (by rows of W), and of the differences (by columns of W).
-    alike_queries, alike_differences
-        Inner products of the queries, and of the differences.
+    queries, differences
+        Queries, by rows of W, and differences d+ - d-, with the columns as W numbers them.
     margins, sizes
         (n_steps,) `q' W0 d`, and this product with absolute values of all factors.
     lengths
@@ -92,20 +77,13 @@ class Window(NamedTuple):
         (1,) number of visits to rows so far, and (n_columns,) the notes of the visits.
     first_place, places
         Position in its row, or -1, of each entry of W that the steps read. The positions of the
-        posting p of `rows` lie from `first_place[p]` on.
+        posting p of the queries lie from `first_place[p]` on.
     missing
-        Number of the entries of each posting of `rows` that W does not store.
+        Number of the entries of each posting of the queries that W does not store.
     """
 
-    begin: Ints
-    end: Ints
-    entries: Ints
-    columns: NDArray[np.int32]
-    values: Array
-    rows: Postings
-    words: Postings
-    alike_queries: Products
-    alike_differences: Products
+    queries: Vectors
+    differences: Vectors
     margins: Array
     sizes: Array
     lengths: Array
@@ -120,17 +98,9 @@ def window_for(queries: Csr, documents: Csr, shape: tuple[int, int]) -> Window:
     """Allocate a window for steps on these queries and documents with a W of this shape."""
     longest_query, longest = (int(np.diff(x.indptr).max(initial=0)) for x in (queries, documents))
     n_queries, n = max(longest_query, ENTRIES), max(2 * longest, ENTRIES)
-    products = np.empty((4, STEPS, STEPS))
     return Window(
-        begin=np.empty(STEPS, dtype=np.int64),
-        end=np.empty(STEPS, dtype=np.int64),
-        entries=np.zeros(STEPS + 1, dtype=np.int64),
-        columns=np.empty(n, dtype=np.int32),
-        values=np.empty(n),
-        rows=room_for_postings(n_queries, shape[0]),
-        words=room_for_postings(n, shape[1]),
-        alike_queries=Products(products[0], products[1]),
-        alike_differences=Products(products[2], products[3]),
+        queries=room_for_vectors(STEPS, n_queries, shape[0]),
+        differences=room_for_vectors(STEPS, n, shape[1]),
         margins=np.empty(STEPS),
         sizes=np.empty(STEPS),
         lengths=np.empty(STEPS),
@@ -142,65 +112,79 @@ def window_for(queries: Csr, documents: Csr, shape: tuple[int, int]) -> Window:
     )
 
 
-@inlined
+@part
+def enter_query(queries: Csr, query: int, x: Vectors, k: Any) -> None:
+    """Write a query as the k-th vector, and where the next one begins."""
+    begin, end, first = queries.indptr[query], queries.indptr[query + 1], x.entries[k]
+    for p in range(end - begin):
+        x.columns[first + p] = queries.indices[begin + p]
+        x.values[first + p] = queries.data[begin + p]
+    x.entries[k + 1] = first + end - begin
+
+
+@part
 def enter_difference(
-    table: Table, documents: Csr, better: int, worse: int, window: Window, k: Any
+    place: NDArray[np.int32], documents: Csr, better: int, worse: int, x: Vectors, k: Any
 ) -> None:
     """Write d+ - d-, without zeros, as the k-th difference, and where the next one begins."""
-    columns, values, first = window.columns, window.values, window.entries[k]
+    columns, values, first = x.columns, x.values, x.entries[k]
     n = subtract_sparse(documents, better, worse, columns[first:], values[first:])
     last = first
     for p in range(first, first + n):
         # The next entry overwrites this one if its value is zero.
-        columns[last], values[last] = table.place[columns[p]], values[p]
+        columns[last], values[last] = place[columns[p]], values[p]
         last += np.int64(values[p] != 0.0)
-    window.entries[k + 1] = last
+    x.entries[k + 1] = last
 
 
-@inlined
-def enter(table: Table, examples: Examples, first: int, most: int, window: Window) -> Any:
+@kernel
+def enter(
+    place: NDArray[np.int32], examples: Examples, first: int, most: int, window: Window
+) -> Any:
     """Begin a window with the tuples from `first` on, at most `most`; return their number."""
     queries, documents, tuples = examples
     if window.visits[0] > MOST_VISITS:
         window.visits[0] = 0
-        window.positions[:] = 0
-    entries, n, n_queries, n_places = window.entries, np.int64(0), np.int64(0), np.int64(0)
+        for i in range(len(window.positions)):
+            window.positions[i] = 0
+    of_queries, differences = window.queries.entries, window.differences.entries
+    n, n_places = np.int64(0), np.int64(0)
     while n < min(most, len(window.margins)):
         query = tuples.query[first + n]
         better, worse = tuples.better[first + n], tuples.worse[first + n]
-        begin, end = queries.indptr[query], queries.indptr[query + 1]
+        n_entries = queries.indptr[query + 1] - queries.indptr[query]
         longest = documents.indptr[better + 1] - documents.indptr[better]
         longest += documents.indptr[worse + 1] - documents.indptr[worse]
-        n_queries += end - begin
-        n_places += (end - begin) * longest
-        fits = n_queries <= len(window.rows.values) and n_places <= len(window.places)
-        if n > 0 and not (fits and entries[n] + longest <= len(window.columns)):
+        n_places += n_entries * longest
+        fits = (
+            of_queries[n] + n_entries <= len(window.queries.values)
+            and differences[n] + longest <= len(window.differences.values)
+            and n_places <= len(window.places)
+        )
+        if n > 0 and not fits:
             break
-        window.begin[n], window.end[n] = begin, end
-        enter_difference(table, documents, better, worse, window, n)
+        enter_query(queries, query, window.queries, n)
+        enter_difference(place, documents, better, worse, window.differences, n)
         n += 1
-    post(queries.indices, queries.data, window.begin, window.end, n, window.rows)
-    if n > 1:
-        post(window.columns, window.values, entries, entries[1:], n, window.words)
-        inner_products(window.rows, n, window.alike_queries)
-        inner_products(window.words, n, window.alike_differences)
+    post(window.queries, n)
+    post(window.differences, n)
     return n
 
 
-@inlined
-def fill_margins(table: Table, window: Window, n: int, lazy: Lazy | None) -> None:
+@kernel
+def fill_margins(table: Table, window: Window, n: int, lazy: Lazy) -> None:
     """Overwrite the margins and sizes of the n steps of a window with the values at the present W.
 
-    Rows are first shrunk by the thresholds that they missed, unless `lazy` is None.
+    A row is shrunk by the thresholds that it missed just before it is read, while it is in the
+    caches of the processor.
     """
-    rows = window.rows
-    window.margins[:n] = 0.0
-    window.sizes[:n] = 0.0
+    rows, entries = window.queries.postings, window.differences.entries
+    for k in range(n):
+        window.margins[k] = window.sizes[k] = 0.0
     at = np.int64(0)
     for i in range(rows.size[0]):
-        row = np.int64(rows.columns[i])
-        if lazy is not None:
-            catch_up(table, row, lazy)
+        row = rows.columns[i]
+        catch_up(table, row, lazy)
         window.visits[0] += 1
         enter_row(table, row, window.visits[0], window.positions)
         for p in range(rows.first[i], rows.first[i + 1]):
@@ -208,20 +192,21 @@ def fill_margins(table: Table, window: Window, n: int, lazy: Lazy | None) -> Non
             product, size, window.missing[p] = row_dot(table, row, window, k, at)
             window.margins[k] += query_value * product
             window.sizes[k] += abs(query_value) * size
-            at += window.entries[k + 1] - window.entries[k]
+            at += entries[k + 1] - entries[k]
 
 
-@inlined
+@part
 def row_dot(table: Table, row: Any, window: Window, k: Any, at: Any) -> Any:
     """Return `<W_row, d_k>`, `<|W_row|, |d_k|>`, and how many of the entries W does not store.
 
     `enter_row` must have entered the row. Positions of its entries go to `places[at:]`.
     """
-    columns, changes, places = window.columns, window.values, window.places
-    values, start, first = table.values, table.start[row], window.entries[k]
+    x, places = window.differences, window.places
+    columns, changes, first = x.columns, x.values, x.entries[k]
+    values, start = table.values, table.start[row]
     visit, positions = window.visits[0], window.positions
     total, size, n_missing = 0.0, 0.0, np.int64(0)
-    for j in range(window.entries[k + 1] - first):
+    for j in range(x.entries[k + 1] - first):
         entry = np.uint64(first + j)
         place = find(columns[entry], visit, positions)
         places[np.uint64(at + j)] = place
@@ -234,28 +219,30 @@ def row_dot(table: Table, row: Any, window: Window, k: Any, at: Any) -> Any:
     return total, size, n_missing
 
 
-@inlined
+@part
 def row_add(table: Table, row: Any, c: float, window: Window, k: Any, at: Any) -> None:
     """Add c d_k to the stored entries of a row; their positions are `places[at:]`."""
-    changes, places = window.values, window.places
-    values, start, first = table.values, table.start[row], window.entries[k]
-    for j in range(window.entries[k + 1] - first):
+    x, places = window.differences, window.places
+    changes, first = x.values, x.entries[k]
+    values, start = table.values, table.start[row]
+    for j in range(x.entries[k + 1] - first):
         place = np.int64(places[np.uint64(at + j)])
         slot = np.uint64(start + max(place, 0))
         value, change = values[slot], c * changes[np.uint64(first + j)]
         values[slot] = value + change if place >= 0 else value
 
 
-@inlined
+@part
 def grow(table: Table, row: Any, window: Window, k: Any, at: Any) -> None:
     """Store zeros for the entries of d_k that a row does not have, and complete `places[at:]`.
 
     The row must have room for the entries. New entries are noted under the number of the visit.
     """
-    columns, places, row_columns = window.columns, window.places, table.columns
-    start, used, first = table.start[row], table.used[row], window.entries[k]
-    visit, positions, values = window.visits[0], window.positions, table.values
-    for j in range(window.entries[k + 1] - first):
+    x, places, row_columns = window.differences, window.places, table.columns
+    columns, first = x.columns, x.entries[k]
+    start, used, values = table.start[row], table.used[row], table.values
+    visit, positions = window.visits[0], window.positions
+    for j in range(x.entries[k + 1] - first):
         column, place = columns[np.uint64(first + j)], np.int64(places[np.uint64(at + j)])
         # A missing entry was added by an earlier step of the window, or is appended now.
         is_missing = place >> 63
@@ -271,7 +258,7 @@ def grow(table: Table, row: Any, window: Window, k: Any, at: Any) -> None:
     table.used[row] = used
 
 
-@inlined
+@part
 def margin_of(window: Window, k: Any, rounding: float) -> Any:
     """Return `q_k' W d_k` after the steps before k, and a bound of its rounding error.
 
@@ -280,37 +267,38 @@ def margin_of(window: Window, k: Any, rounding: float) -> Any:
     float64.
     """
     margin, size = window.margins[k], window.sizes[k]
-    queries, differences, lengths = window.alike_queries, window.alike_differences, window.lengths
+    queries, differences, lengths = window.queries, window.differences, window.lengths
     for s in range(k):
-        product = queries.of_values[k, s] * differences.of_values[k, s]
+        product = queries.products[k, s] * differences.products[k, s]
         margin += lengths[s] * product
-        size += lengths[s] * (queries.of_sizes[k, s] * differences.of_sizes[k, s])
-    entries = window.entries
-    n_sums = k + entries[k + 1] - entries[k] + window.end[k] - window.begin[k]
+        size += lengths[s] * (queries.sizes[k, s] * differences.sizes[k, s])
+    n_sums = k + differences.entries[k + 1] - differences.entries[k]
+    n_sums += queries.entries[k + 1] - queries.entries[k]
     return margin, (k * rounding + (n_sums + 8) * EPSILON) * size
 
 
-@inlined
+@part
 def entries_missing(window: Window, i: int) -> Any:
     """Return how many entries the steps may add to the i-th row, or -1 if no step changes it."""
-    n_missing, n_changes = np.int64(0), np.int64(0)
-    for p in range(window.rows.first[i], window.rows.first[i + 1]):
-        changes = np.int64(window.lengths[window.rows.vectors[p]] > 0.0)
+    rows, n_missing, n_changes = window.queries.postings, np.int64(0), np.int64(0)
+    for p in range(rows.first[i], rows.first[i + 1]):
+        changes = np.int64(window.lengths[rows.vectors[p]] > 0.0)
         n_missing += changes * window.missing[p]
         n_changes += changes
     return n_missing if n_changes > 0 else np.int64(-1)
 
 
-@inlined
+@kernel
 def add_rows(table: Table, window: Window, first_row: int, grows: bool) -> Any:
     """Add the changes of a window's steps to the rows of W, from row number `first_row` on.
 
     Returns the number of the first row without room (or the number of rows), and the slots that
     this row may need at the end of the pools.
     """
-    rows, n_rows = window.rows, window.rows.size[0]
+    rows = window.queries.postings
+    n_rows = rows.size[0]
     for i in range(first_row, n_rows):
-        row = np.int64(rows.columns[i])
+        row = rows.columns[i]
         n_missing = entries_missing(window, i)
         if n_missing < 0:
             continue

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dranking.kernels.machine.compile import frozen, kernel
 from dranking.kernels.machine.first_use import before_first_call
 from dranking.kernels.machine.instructions import fma
+from dranking.kernels.sorting import smaller
 
 Array = NDArray[np.float64]
 Documents = NDArray[np.float32]
@@ -129,7 +130,7 @@ def dense_moments(documents: Documents, relevance: Array, queries: Queries, out:
     labels, sums = np.empty(len(documents)), np.empty((2, n))
     for q in range(len(queries.weights)):
         start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
-        centre, norm = 0.0, 0.0
+        centre, norm, rest = 0.0, 0.0, 0.0
         for d in range(start, end):
             centre += relevance[d]
         centre /= end - start
@@ -137,7 +138,9 @@ def dense_moments(documents: Documents, relevance: Array, queries: Queries, out:
             label = relevance[d] - centre
             labels[d - start] = label
             norm += label * label
-        out.label_norms[q] = weight * norm
+            rest += label
+        # The mean of labels far from zero is rounded by more than the labels may differ.
+        out.label_norms[q] = weight * max(norm - rest * rest / (end - start), 0.0)
         mean = out.means[q]
         query_mean(documents, start, end, mean)
         sums[:] = 0.0
@@ -145,27 +148,6 @@ def dense_moments(documents: Documents, relevance: Array, queries: Queries, out:
         for i in range(n):
             out.diagonal[q, i] = sums[0, i] * weight
             out.products[q, i] = sums[1, i] * weight
-
-
-@kernel
-def centre_first_documents(documents: Documents, queries: Queries, centred: Documents) -> None:
-    """Overwrite `centred` (m, n_features) with the first m documents, centred and weighted.
-
-    Documents are centred within their queries and multiplied by the square roots of the query
-    weights. The last query may be cut; it is then centred by the mean of its documents before the
-    cut.
-    """
-    n_documents, n = centred.shape
-    mean = np.empty(n)
-    for q in range(len(queries.weights)):
-        start, end = queries.ptr[q], min(queries.ptr[q + 1], n_documents)
-        if start >= end:
-            break
-        root = np.sqrt(queries.weights[q])
-        query_mean(documents, start, end, mean)
-        for d in range(start, end):
-            for i in range(n):
-                centred[d, i] = root * (documents[d, i] - mean[i])
 
 
 @kernel
@@ -249,7 +231,7 @@ def dense_gram_rows(
         if elsewhere:
             query_mean(wanted_documents, start, end, wanted_mean)
         for first in range(start, end, STRIP):
-            last = min(first + STRIP, end)
+            last = smaller(first + STRIP, end)
             centre_strip(documents, first, last, mean, strip)
             if elsewhere:
                 centre_strip(wanted_documents, first, last, wanted_mean, wanted_strip)

@@ -9,7 +9,7 @@ precision, 1971; Hida, Li and Bailey, Library for double-double and quad-double 
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.machine.compile import frozen, inlined, kernel
+from dranking.kernels.machine.compile import frozen, kernel, part
 from dranking.kernels.machine.instructions import fma
 
 Array = NDArray[np.float64]
@@ -19,14 +19,14 @@ UNIT = 2.0**-104
 """Relative rounding error of an operation on pairs."""
 
 
-@inlined
+@part
 def ordered_sum(a: float, b: float) -> Pair:
     """A + b as a pair, where |a| >= |b|."""
     total = a + b
     return total, b - (total - a)
 
 
-@inlined
+@part
 def add(a: Pair, b: Pair) -> Pair:
     """Sum of two pairs, rounded by a share of the larger of both."""
     total = a[0] + b[0]
@@ -35,7 +35,7 @@ def add(a: Pair, b: Pair) -> Pair:
     return ordered_sum(total, rest + (a[1] + b[1]))
 
 
-@inlined
+@part
 def multiply(a: Pair, b: Pair) -> Pair:
     """Product of two pairs."""
     product = a[0] * b[0]
@@ -43,14 +43,14 @@ def multiply(a: Pair, b: Pair) -> Pair:
     return ordered_sum(product, fma(a[1], b[0], fma(a[0], b[1], rest)))
 
 
-@inlined
+@part
 def subtract_product(a: Pair, b: Pair, c: Pair) -> Pair:
     """A - b c."""
     product = multiply(b, c)
     return add(a, (-product[0], -product[1]))
 
 
-@inlined
+@part
 def divide(a: Pair, b: Pair) -> Pair:
     """Quotient of two pairs."""
     first = a[0] / b[0]
@@ -60,7 +60,7 @@ def divide(a: Pair, b: Pair) -> Pair:
     return add(ordered_sum(first, second), (rest[0] / b[0], 0.0))
 
 
-@inlined
+@part
 def square_root(a: Pair) -> Pair:
     """Square root of a pair above 0."""
     root = np.sqrt(a[0])
@@ -111,8 +111,8 @@ def sums_of_products(pairs: Array) -> Array:
     n = pairs.shape[2]
     sums = np.zeros((2, n, n))
     _add_products(frozen(pairs), sums)
-    for part in sums:
-        part += np.tril(part, -1).T
+    for symmetric in sums:
+        symmetric += np.tril(symmetric, -1).T
     return sums
 
 

@@ -3,7 +3,7 @@
 The Gram rows of some features are functions of `dense` and of `sparse`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from dranking.kernels.gram.dense import (
     Moments,
     Queries,
-    centre_first_documents,
     dense_moments,
     in_c_order,
     strips_of_queries,
@@ -23,6 +22,8 @@ from dranking.kernels.machine.compile import frozen, kernel
 from dranking.kernels.machine.first_use import before_first_call
 
 Array = NDArray[np.float64]
+Strips = Iterable[tuple[slice, Any, NDArray[np.int64]]]
+"""Queries of each strip of a block, their rows in float64, and their sizes."""
 
 
 def moments(
@@ -117,28 +118,52 @@ def block_gram(
     return gram, products, norm
 
 
-def gram_product(
-    features: Any, query_ptr: NDArray[np.int64], query_weights: Array, vector: Array
-) -> Array:
+def gram_product(strips: Strips, query_weights: Array, vector: Array) -> Array:
     """A v without forming A: X'(X v) with the centred, weighted rows X of the block.
 
     Parameters
     ----------
-    features, query_ptr, query_weights
+    strips
+        The block by `dranking.kernels.relative_products.shifted_strips`.
+    query_weights
         As in `moments`.
     vector
         (n_features,) float64.
     """
-    sizes = np.diff(query_ptr)
     product = np.zeros(len(vector))
-    for first, last in strips_of_queries(query_ptr):
-        rows = features[query_ptr[first] : query_ptr[last]]
-        scores = rows.astype(np.float64) @ vector
-        centred = _centred(scores[:, None], sizes[first:last])[:, 0]
-        product += rows.T.astype(np.float64) @ (
-            centred * np.repeat(query_weights[first:last], sizes[first:last])
-        )
+    for own, rows, sizes in strips:
+        centred = _centred((rows @ vector)[:, None], sizes)[:, 0]
+        product += rows.T @ (centred * np.repeat(query_weights[own], sizes))
     return product
+
+
+def residual_sums(
+    strips: Strips, relevance: Array, query_ptr: NDArray[np.int64], query_weights: Array, w: Array
+) -> tuple[Array, Array]:
+    """X'(y - X w), and the squared norms of y - X w and of |y| + |X| |w|.
+
+    X and y are centred and weighted but in the last norm, of which residuals are off by a rounding.
+
+    Parameters
+    ----------
+    strips
+        The block by `dranking.kernels.relative_products.shifted_strips`.
+    relevance, query_ptr, query_weights
+        As in `moments`.
+    w
+        (n_features,) float64.
+    """
+    products, squares = np.zeros(len(w)), np.zeros(2)
+    for own, rows, sizes in strips:
+        labels = relevance[query_ptr[own.start] : query_ptr[own.stop]]
+        weights = np.repeat(query_weights[own], sizes)
+        residuals = _centred((labels - rows @ w)[:, None], sizes)[:, 0]
+        products += rows.T @ (residuals * weights)
+        squares += (
+            weights @ np.square(residuals),
+            weights @ np.square(np.abs(labels) + np.abs(rows) @ np.abs(w)),
+        )
+    return products, squares
 
 
 def centre_first(
@@ -158,10 +183,13 @@ def centre_first(
     -------
     (number, n_features) float32.
     """
-    documents = frozen(np.ascontiguousarray(features[:number]))
-    centred = np.empty(documents.shape, np.float32)
-    centre_first_documents(documents, Queries(frozen(query_ptr), frozen(query_weights)), centred)
-    return centred
+    documents = features[:number].astype(np.float64, order="C")
+    if not len(documents):
+        return documents.astype(np.float32)
+    sizes = np.diff(np.minimum(query_ptr, len(documents)))
+    roots = np.sqrt(np.repeat(query_weights, sizes))[:, None]
+    with np.errstate(over="ignore"):
+        return (_centred(documents, sizes[sizes > 0]) * roots).astype(np.float32)
 
 
 def centred_strips(

@@ -65,7 +65,7 @@ def nothing_present(n_features: int) -> Present:
 
 @kernel
 def shift_of(mean: float, n_entries: int, size: int) -> float:
-    """What is subtracted from the entries of a feature in a query of `size` documents."""
+    """The number to subtract from the entries of a feature in a query of `size` documents."""
     return mean if n_entries == size else 0.0
 
 
@@ -137,7 +137,7 @@ def sparse_moments(x: Csr, relevance: Array, queries: Queries, out: Moments) -> 
             left = rest * (present.mean[i] - present.shift[i])
             product[i] = weight * (product[i] - left) if present.squares[i] > 0.0 else 0.0
             out.diagonal[q, i] = weight * present.squares[i]
-        out.label_norms[q] = weight * norm
+        out.label_norms[q] = weight * max(norm - rest * rest / (end - start), 0.0)
         forget_present(present, n_present)
 
 

@@ -230,7 +230,8 @@ def find_members(n_present: int, size: int, fit: Fit, query: HeldOut) -> int:
 def centre_labels(relevance: Array, start: int, end: int, labels: Array) -> tuple[float, float]:
     """Overwrite `labels` with the centred relevance of documents start to end.
 
-    Returns the squared norm of the labels and their sum, which is zero but for rounding.
+    Returns their squared norm, and their sum, which would be zero without the rounding of the mean.
+    The norm counts from the exact mean: labels far from zero may differ by less than this rounding.
     """
     centre, norm, rest = 0.0, 0.0, 0.0
     for d in range(start, end):
@@ -241,7 +242,7 @@ def centre_labels(relevance: Array, start: int, end: int, labels: Array) -> tupl
         labels[d] = label
         norm += label * label
         rest += label
-    return norm, rest
+    return max(norm - rest * rest / (end - start), 0.0), rest
 
 
 @kernel

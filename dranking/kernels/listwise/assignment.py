@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.machine.compile import inlined, kernel
+from dranking.kernels.machine.compile import kernel, part
 from dranking.kernels.sorting import descending
 
 Array = NDArray[np.float64]
@@ -56,7 +56,7 @@ class Duals(NamedTuple):
     columns: Array
 
 
-@kernel
+@part
 def assign(costs: Costs) -> Ints:
     """(n,) column of each row, all different, with the least sum of costs; O(n) memory."""
     n = len(costs.scores)
@@ -74,7 +74,7 @@ def assign(costs: Costs) -> Ints:
     return column_of
 
 
-@kernel
+@part
 def commonest(values: Array) -> float:
     """The most frequent value; if several values are equally frequent, the smallest of them."""
     order = descending(values)
@@ -87,7 +87,7 @@ def commonest(values: Array) -> float:
     return float(best)
 
 
-@kernel
+@part
 def place_by_score(costs: Costs, column_of: Ints, row_at: Ints, duals: Duals) -> None:
     """Place each row of gain 0 at its position in the order of all scores.
 
@@ -143,7 +143,7 @@ def augment(costs: Costs, source: int, column_of: Ints, row_at: Ints, duals: Dua
             return
 
 
-@inlined
+@part
 def relax(
     costs: Costs,
     duals: Duals,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.listwise.assignment import Costs, assign
-from dranking.kernels.machine.compile import kernel
+from dranking.kernels.machine.compile import kernel, part
 from dranking.kernels.sorting import descending
 
 Array = NDArray[np.float64]
@@ -51,13 +51,13 @@ class Lists(NamedTuple):
     weights: Array
 
 
-@kernel
+@part
 def pair_factor(n: int) -> float:
     """Weight 4/(n(n-1)) of a pair in the wrong order in a list of n >= 2 documents."""
     return 4.0 / (n * (n - 1.0))
 
 
-@kernel
+@part
 def has_preference(gains: Array) -> bool:
     """Whether some document of a list is better than another."""
     for i in range(1, len(gains)):
@@ -66,7 +66,7 @@ def has_preference(gains: Array) -> bool:
     return False
 
 
-@kernel
+@part
 def documents_by_place(places: Ints) -> Ints:
     """(n,) index of the document at each rank."""
     n = len(places)
@@ -96,7 +96,7 @@ def listwise_loss(measure: int, gains: Array, discounts: Array, places: Ints) ->
     return 1.0 - gained / ideal
 
 
-@kernel
+@part
 def true_places(gains: Array, places: Ints, out: Ints) -> None:
     """Write the true ranking into `out` (n,), equally good documents in the order of `places`.
 
@@ -196,7 +196,7 @@ def most_violated_by_ndcg(scores: Array, gains: Array, discounts: Array, places:
         places[i] = columns[i] + 1
 
 
-@kernel
+@part
 def hinge_of_places(
     measure: int, scores: Array, gains: Array, discounts: Array, places: Ints, slopes: Array
 ) -> float:

@@ -156,7 +156,7 @@ def hold_out(
     query_ptr
         (n_queries + 1,) offsets.
     ridge
-        Of all queries, with these queries.
+        The ridge regression on all queries, these queries included.
     removals
         Whether to find errors without each feature.
     """

@@ -258,6 +258,26 @@ def ridge_from_factor(factor: Array, regularization: float) -> tuple[Array, floa
     return weights, float(residuals @ residuals)
 
 
+def ridge_solutions(factor: Array, rows: Array, regularization: float) -> tuple[Array, Array]:
+    """Solutions v of (A + lambda I) v = x for rows x (m, n), from R of [X y].
+
+    Returns
+    -------
+    solutions
+        (m, n); columns without data have 0.
+    halves
+        (m, t) with the squared norms x'v.
+    """
+    found, solutions = scaled_factor(factor), np.zeros(rows.shape)
+    augmented, order, features = augmented_rows(found, regularization)
+    upper, pivots = linalg.qr(augmented[order], mode="r", pivoting=True)
+    columns = features[pivots]
+    upper, scales = upper[: len(columns)], found.norms[columns]
+    halves = linalg.solve_triangular(upper, (rows[:, columns] / scales).T, trans="T")
+    solutions[:, columns] = linalg.solve_triangular(upper, halves).T / scales
+    return solutions, halves.T
+
+
 def augmented_rows(
     found: ScaledFactor, regularization: float
 ) -> tuple[Array, NDArray[np.intp], NDArray[np.int64]]:

@@ -31,7 +31,7 @@ from dranking.kernels.machine.compile import frozen, kernel
 Array = NDArray[np.float64]
 
 DEPENDENT = 16.0
-"""What is left of the square of a column of norm 1 counts as zero below this number times n times
+"""The rest of the square of a column of norm 1 counts as zero below this number times n times
 `UNIT`."""
 
 STRIP = 32
@@ -188,7 +188,7 @@ class PairRidge:
     Parameters
     ----------
     factor
-        Of the documents.
+        The factor of the documents.
     """
 
     def __init__(self, factor: PairFactor) -> None:

@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.machine.compile import kernel
+from dranking.kernels.machine.compile import kernel, part
 from dranking.kernels.machine.instructions import fma
+from dranking.kernels.sorting import smaller
 
 Array = NDArray[np.float64]
 
@@ -68,7 +69,7 @@ def least_pivots(factors: Array, t: int, n_queries: int) -> Array:
     return pivots
 
 
-@kernel
+@part
 def packed_row(i: int) -> int:
     """First position of row i of a packed matrix, which is the number of entries of i rows."""
     return i * (i + 1) // 2
@@ -117,7 +118,7 @@ def subtract_symmetric(packed: Array, x: Array, out: Array, t: int) -> None:
                 out_j[q] = fma(-entry[q], x_i[q], out_j[q])
 
 
-@kernel
+@part
 def append_to_factors(factors: Array, column: Array, corner: Array, t: int, least: float) -> None:
     """Append the row of a feature f to the Cholesky factors of M[S, S].
 
@@ -144,7 +145,7 @@ def append_to_factors(factors: Array, column: Array, corner: Array, t: int, leas
     solve_upper(factors, column, t)
 
 
-@kernel
+@part
 def append_to_gram(
     within: Array,
     t: int,
@@ -162,12 +163,12 @@ def append_to_gram(
     rows_f
         (n_queries, n_features) A_q[f, :].
     columns, announced
-        Those of `Picks`.
+        The arrays `columns` and `announced` of `Picks`.
     first
         First query of the group.
     """
     row = packed_row(t)
-    for q in range(min(within.shape[1], len(rows_f) - first)):
+    for q in range(smaller(within.shape[1], len(rows_f) - first)):
         for j in range(t + 1):
             if len(announced) > 0:
                 within[row + j, q] = announced[j, first + q]
@@ -175,7 +176,7 @@ def append_to_gram(
                 within[row + j, q] = rows_f[first + q, columns[j]]
 
 
-@kernel
+@part
 def find_pivots(
     within: Array,
     factors: Array,

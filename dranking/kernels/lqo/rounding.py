@@ -1,4 +1,4 @@
-"""What rounding does to errors: how many digits are lost, and which errors count as equal."""
+"""Rounding of errors: the digits that are lost, and errors that count as equal."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.lqo.pivots import Picks, append_to_gram, find_pivots
-from dranking.kernels.machine.compile import kernel
+from dranking.kernels.machine.compile import kernel, part
 from dranking.kernels.machine.instructions import fma
 
 Array = NDArray[np.float64]
@@ -84,7 +84,7 @@ class BlockState(NamedTuple):
     least: Array
 
 
-@kernel
+@part
 def initial_state(start: Start, q: int, regularization: float, state: Array) -> None:
     """Overwrite `state` (4, n_features) with the state of query q and an empty S."""
     diagonal, products = start.diagonal[q], start.products[q]
@@ -248,7 +248,7 @@ def advance_state(
     return fall
 
 
-@kernel
+@part
 def copy_rows(source: Array, target: Array) -> None:
     """Overwrite the first rows of `target` with the rows of `source`."""
     for j in range(len(source)):
@@ -288,8 +288,16 @@ def update(
             within, factors = after.within[q // lanes], after.factors[q // lanes]
             for pick in range(n_picks):
                 append_to_gram(within, t + pick, rows[slots[t + pick]], columns, announced, q)
-                total, out = picks.total_within[pick], (beta[pick], delta[pick], numbers[pick])
-                find_pivots(within, factors, total, t + pick, regularization, *out)
+                find_pivots(
+                    within,
+                    factors,
+                    picks.total_within[pick],
+                    t + pick,
+                    regularization,
+                    beta[pick],
+                    delta[pick],
+                    numbers[pick],
+                )
         if t == 0:
             initial_state(after.start, q, regularization, now)
         else:

@@ -1,11 +1,16 @@
-"""How kernels are compiled: with public options of Numba only.
+"""Compilation of kernels, with public options of Numba, and one of its internal modules.
+
+The internal module, `numba.core.event`, says when a function is compiled. Kernels do not need it:
+where a version of Numba lacks it, nobody is told that this process compiles (`first_use`), and a
+signal waits for the kernel that is being compiled.
 
 `nogil`, so that threads run blocks side by side; never `parallel=True`, whose threading layer
 aborts under Dask's threads; cached on disk, so that a second process does not compile again.
 Without fast-math, sums run in the order in which they are written, so results are reproducible.
 
 Compilation is part of a user's first minutes, and every kernel is compiled again into its callers.
-So kernels take few arrays, of one type and layout each (`frozen`), and loop instead of assigning
+So kernels take few arrays, of one type and layout each (`frozen`), no constants (Numba compiles a
+kernel again for each constant that another kernel passes), and loop instead of assigning
 arrays to slices or copying them, for which Numba compiles some dozen functions of its own.
 `tests/test_cold_start.py` counts the functions that commands compile. Compilation without the
 wrapper by which Python calls a kernel is a tenth faster, but Python that calls such a kernel
@@ -22,42 +27,55 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
-from numba.core import event
 from numpy.typing import NDArray
 
 from dranking.kernels.machine import first_use
 
+try:
+    from numba.core import event
+except ImportError:
+    event = None
+
 Function = TypeVar("Function", bound=Callable[..., object])
 Scalar = TypeVar("Scalar", bound=np.generic)
-
 
 _not_kept: list[str] = []
 """Names of kernels for which there is no folder that takes a cache."""
 
 
-class _FirstUse(event.Listener):  # type: ignore[misc]
-    """Passes the first compilation on; kernels from the cache are not compiled."""
-
-    def on_start(self, event: Any) -> None:
-        first_use.compiling()
-
-    def on_end(self, event: Any) -> None:
-        pass
+def _name(function: Any) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
 
 
-event.register("numba:compile", _FirstUse())
+if event is not None:
+
+    class _FirstUse(event.Listener):  # type: ignore[misc]
+        """Passes compilations on; kernels from the cache are not compiled."""
+
+        def on_start(self, event: Any) -> None:
+            first_use.compiling(_name(event.data["dispatcher"].py_func))
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    event.register("numba:compile", _FirstUse())
 
 
 @contextmanager
 def compilations() -> Iterator[list[str]]:
-    """Names of the functions, Numba's own among them, that are compiled inside the context."""
+    """Names of the functions, Numba's own among them, that are compiled inside the context.
+
+    None if this version of Numba does not say when it compiles.
+    """
     names: list[str] = []
+    if event is None:
+        yield names
+        return
     with event.install_recorder("numba:compile") as recorder:
         yield names
     for _, happening in recorder.buffer:
         if happening.is_start:
-            function = happening.data["dispatcher"].py_func
-            names.append(f"{function.__module__}.{function.__qualname__}")
+            names.append(_name(happening.data["dispatcher"].py_func))
 
 
 def kernel(function: Function) -> Function:
@@ -65,17 +83,19 @@ def kernel(function: Function) -> Function:
     return _compiled(function)
 
 
-def inlined(function: Function) -> Function:
-    """Compile a small function into the kernels that call it.
+def part(function: Function) -> Function:
+    """Copy the statements of a function into the kernels that call it, before they are compiled.
 
-    A call that passes arrays counts references to each of them, atomically: for a function that
-    takes nanoseconds, the counting is most of the time. If the function is inlined, the compiler
-    removes the counting.
+    For a function of one kernel, or of few lines. The function is not compiled for itself, with
+    what that takes besides its loops, and then once more with each kernel above it; nor do calls
+    count references to arrays. A loop that is to be vectorised with many arrays stays in a kernel
+    of its own, and so does a branch on whether an argument is None, which Numba decides by the
+    types of a kernel's own arguments.
     """
-    return _compiled(function, forceinline=True)
+    return _compiled(function, inline="always")
 
 
-def _compiled(function: Function, **options: bool) -> Function:
+def _compiled(function: Function, **options: Any) -> Function:
     try:
         return cast(Function, numba.njit(nogil=True, cache=True, **options)(function))
     except RuntimeError:  # no folder for the cache can be written: compile in every process

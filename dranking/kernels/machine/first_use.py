@@ -1,10 +1,24 @@
-"""Who is told when this process begins to compile, and which kernels another process compiles.
+"""Listeners for the first compilation of this process, and kernels that another one compiles.
 
-Imports nothing, so that `--help` stays fast.
+The first `select` of 10 features takes 1.52 times as long without the process that compiles large
+kernels at the same time (`pipelines.benchmarks.first_calls`, RESULTS.md). Imports nothing heavy, so
+that `--help` stays fast.
 """
 
+import sys
 from collections.abc import Callable
 
+SAID = "compiling, which takes some seconds, on first use only ('dranking warm' compiles all) ..."
+"""The line that a process writes once, when it begins to compile."""
+
+
+def say_on_stderr() -> None:
+    """Say on stderr, in one line, that kernels are compiled."""
+    if sys.stderr is not None:
+        print(f"dranking: {SAID}", file=sys.stderr, flush=True)
+
+
+_say: list[Callable[[], None]] = [say_on_stderr]
 _waiting: list[Callable[[], None]] = []
 _elsewhere: dict[str, Callable[[], None]] = {}
 _when_stopped: list[Callable[[], None]] = []
@@ -20,8 +34,27 @@ def tell_when_compiling(function: Callable[[], None]) -> None:
     _waiting.append(function)
 
 
-def compiling() -> None:
+def say_when_compiling(function: Callable[[], None]) -> None:
+    """Call a function, once, in place of `say_on_stderr`, when a kernel of dranking is compiled."""
+    _say[:] = [function]
+
+
+def say_once() -> None:
+    """Say that kernels are compiled, here or by a worker of this process, unless it was said."""
+    try:
+        say = _say.pop()
+    except IndexError:  # it was said
+        return
+    say()
+
+
+def compiling(name: str) -> None:
     """Tell those who wait that the compilation of a function begins.
+
+    Parameters
+    ----------
+    name
+        Full name of the function. Only of the project's own is anything said.
 
     Raises
     ------
@@ -32,6 +65,8 @@ def compiling() -> None:
         raise Stopped
     while _waiting:
         _waiting.pop()()
+    if name.startswith("dranking."):
+        say_once()
 
 
 def compiled_elsewhere(name: str, wait: Callable[[], None]) -> None:

@@ -17,7 +17,7 @@ def fma(a: float, b: float, c: float) -> float:
     """The value of a b + c, rounded once.
 
     Kernels call it for equal bits on every machine: processors and compilers differ in whether they
-    fuse a multiplication with an addition.
+    fuse a multiplication with an addition. It is there for that, and for no figure of speed.
     """
     return float(Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)))
 

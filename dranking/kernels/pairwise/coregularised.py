@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.machine.compile import inlined, kernel
+from dranking.kernels.machine.compile import kernel, part
 from dranking.kernels.pairwise.differences import (
     Rows,
     add,
@@ -87,7 +87,7 @@ class Workspace(NamedTuple):
     damping: Array
 
 
-@inlined
+@part
 def label_slopes(
     rows: Rows,
     batch: Batch,
@@ -114,7 +114,7 @@ def label_slopes(
     return losses
 
 
-@inlined
+@part
 def add_labelled(
     rows: Rows,
     batch: Batch,
@@ -142,7 +142,7 @@ def add_labelled(
                     add(rows, ranges[m], ranges[m + 1], c * sum_s, sums.u)
 
 
-@inlined
+@part
 def coregularise(
     rows: Rows, strength: float, scale: float, sum_s: float, sums: Sums, work: Workspace
 ) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.gram.sparse import Csr
-from dranking.kernels.machine.compile import frozen, inlined
+from dranking.kernels.machine.compile import frozen, kernel, part
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -51,25 +51,25 @@ def as_rows(features: Any) -> Rows:
     return Rows(None, csr, np.empty(room, dtype=np.int32), np.empty(room))
 
 
-@inlined
+@part
 def subtract(rows: Rows, a: int, b: int) -> int:
     """Overwrite the difference with x_a - x_b; return how many entries it has."""
     return subtract_rows(rows.dense, rows.csr, a, b, rows.columns, rows.values)
 
 
-@inlined
+@part
 def dot(rows: Rows, first: int, last: int, w: Array) -> float:
     """`<p, w>` over entries first to last of the difference p."""
     return dot_entries(rows.columns, rows.values, first, last, w)
 
 
-@inlined
+@part
 def add(rows: Rows, first: int, last: int, c: float, w: Array) -> None:
     """`w += c p` over entries first to last of the difference p."""
     add_entries(rows.columns, rows.values, first, last, c, w)
 
 
-@inlined
+@kernel
 def subtract_rows(
     dense: NDArray[np.float32] | None,
     csr: Csr | None,
@@ -89,7 +89,7 @@ def subtract_rows(
     return n
 
 
-@inlined
+@part
 def subtract_sparse(x: Csr, a: int, b: int, columns: Columns, values: Array) -> int:
     """Merge two sparse rows into their difference; return how many entries it has."""
     indices, data = x.indices, x.data
@@ -113,7 +113,7 @@ def subtract_sparse(x: Csr, a: int, b: int, columns: Columns, values: Array) -> 
     return n
 
 
-@inlined
+@kernel
 def dot_entries(columns: Columns | None, values: Array, first: int, last: int, w: Array) -> float:
     """Like `dot`, with the parts of the difference as arguments."""
     t0 = t1 = t2 = t3 = 0.0  # four independent sums: each addition to one sum waits for the last
@@ -137,7 +137,7 @@ def dot_entries(columns: Columns | None, values: Array, first: int, last: int, w
     return (t0 + t1) + (t2 + t3)
 
 
-@inlined
+@kernel
 def add_entries(
     columns: Columns | None, values: Array, first: int, last: int, c: float, w: Array
 ) -> None:
@@ -150,7 +150,7 @@ def add_entries(
             w[columns[i]] += c * values[i]
 
 
-@inlined
+@part
 def squared_norm(values: Array, first: int, last: int) -> float:
     """Sum of the squares of `values[first]` to `values[last - 1]`."""
     total = 0.0
@@ -159,7 +159,7 @@ def squared_norm(values: Array, first: int, last: int) -> float:
     return total
 
 
-@inlined
+@kernel
 def entry_ranges(columns: Columns | None, n: int, starts: Ints, ranges: Ints) -> None:
     """Overwrite `ranges` (n_groups + 1,) with the first entry of p in each group of columns.
 
@@ -173,7 +173,8 @@ def entry_ranges(columns: Columns | None, n: int, starts: Ints, ranges: Ints) ->
         (n_groups + 1,) first column of each group, then the number of columns.
     """
     if columns is None:
-        ranges[:] = starts
+        for group in range(len(starts)):
+            ranges[group] = starts[group]
     else:
         entry = 0
         for group in range(len(starts)):

@@ -12,12 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.machine.compile import inlined, kernel
+from dranking.kernels.machine.compile import kernel, part
 from dranking.kernels.sorting import ascending
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
 
 WIDE = 100.0
 """Scores of a query that differ by more than this, plus the number of its documents, have their
@@ -77,22 +76,15 @@ def grade_ranks(relevance: Array, query_ptr: Ints) -> Ints:
     return ranks
 
 
-@kernel
-def count_pairs(ranks: Ints, query_ptr: Ints, counts: Array) -> None:
-    """Overwrite `counts` (n_queries,) with the number of pairs of different rank."""
-    for q in range(len(query_ptr) - 1):
-        start, end = query_ptr[q], query_ptr[q + 1]
-        of_rank = np.zeros(end - start)
-        for d in range(start, end):
-            of_rank[ranks[d]] += 1.0
-        n_lower = 0.0
-        counts[q] = 0.0
-        for n in of_rank:
-            counts[q] += n * n_lower
-            n_lower += n
+def count_pairs(ranks: Ints, query_ptr: Ints) -> Array:
+    """(n_queries,) number of pairs of different rank; exact below 2^53."""
+    sizes = np.diff(query_ptr)
+    of_rank = np.bincount(np.repeat(query_ptr[:-1], sizes) + ranks, minlength=len(ranks))
+    equal = np.concatenate(([0], np.cumsum(np.square(of_rank))))[query_ptr]
+    return (np.square(sizes) - np.diff(equal)) / 2.0
 
 
-@inlined
+@part
 def add_to_tree(counts: Array, sums: Array, rank: int, value: float) -> None:
     """Add a document of a rank to a Fenwick tree."""
     i = rank + 1
@@ -102,7 +94,7 @@ def add_to_tree(counts: Array, sums: Array, rank: int, value: float) -> None:
         i += i & -i
 
 
-@inlined
+@part
 def below_in_tree(counts: Array, sums: Array, rank: int) -> tuple[float, float]:
     """Number and sum of values of the documents in the tree with a lower rank."""
     count = total = 0.0
@@ -114,7 +106,7 @@ def below_in_tree(counts: Array, sums: Array, rank: int) -> tuple[float, float]:
     return count, total
 
 
-@kernel
+@part
 def highest(ranks: Ints) -> int:
     """The highest rank of a query.
 
@@ -231,7 +223,7 @@ def inverted_pairs(
             sums[q] += balance[i] * values[start + i]
 
 
-@kernel
+@part
 def is_wide(least: float, most: float, n_documents: int) -> bool:
     """Whether the pairs of a query are listed, by its extreme scores; see `WIDE`.
 
@@ -277,7 +269,7 @@ def listed_hinge_curvature(
                         out[b] -= change
 
 
-@inlined
+@part
 def slope_of(s: float, margin: float, balance: float, number: float, total: float) -> float:
     """Derivative of the sum of squared shortfalls by the score of one document."""
     return 2.0 * (s * number - total - margin * balance)

@@ -1,11 +1,11 @@
-"""Where records of CSV end, by an automaton of four states: the rule of Arrow's parser.
+"""The ends of records of CSV, by an automaton of four states: the rule of Arrow's parser.
 
 A quote opens a quoted field only as its first byte, and only such a field holds delimiters and line
-breaks; two quotes inside of it are one that is meant. Elsewhere a quote is a character like others.
+breaks; two quotes inside of it stand for one. Elsewhere a quote is a character like others.
 A record ends at a line feed or a carriage return that is outside of quoted fields.
 
-A byte takes each state to one state, and so does a text: what a text does to the state before it is
-known without that state. Texts are followed side by side, and their maps of states are composed.
+A byte takes each state to one state, and so does a text: its map of states is known without the
+state before it. So texts are followed side by side, and then their maps are composed.
 """
 
 import numpy as np

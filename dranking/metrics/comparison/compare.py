@@ -14,9 +14,11 @@ from dranking.errors import ComparisonWarning, DataError, UsageError, warn_user
 from dranking.metrics.comparison.significance import (
     FEWEST_QUERIES,
     ROUNDING,
+    effective_queries,
     holm,
     mean_and_error,
     mean_test,
+    queries_text,
     sign_flip_test,
 )
 from dranking.metrics.measures.by_name import higher_is_better
@@ -55,6 +57,9 @@ class MetricComparison:
         better for a measure of error.
     n_queries
         Compared queries.
+    n_effective
+        Number of queries of equal weight that say as much, `effective_queries`: `n_queries` where
+        weights are equal.
     n_excluded
         Queries that do not count for A or for B, or have weight 0.
     """
@@ -72,6 +77,7 @@ class MetricComparison:
     ties: int
     losses: int
     n_queries: int
+    n_effective: float
     n_excluded: int
 
 
@@ -80,13 +86,14 @@ def interval_text(entry: MetricComparison) -> str:
 
     Examples
     --------
-    >>> entry = MetricComparison("map", .6, .5, .1, .02, .18, .01, .02, .01, 30, 9, 11, 50, 0)
+    >>> entry = MetricComparison("map", .6, .5, .1, .02, .18, .01, .02, .01, 30, 9, 11, 50, 50, 0)
     >>> interval_text(entry)
     '[+0.0200, +0.1800]'
     """
     if np.isnan(entry.low):
         return "(one query: no interval)" if entry.n_queries == 1 else "(no spread: no interval)"
-    rough = f" ({entry.n_queries} queries: rough)" if entry.n_queries < FEWEST_QUERIES else ""
+    queries = queries_text(entry.n_queries, entry.n_effective)
+    rough = f" ({queries}: rough)" if entry.n_effective < FEWEST_QUERIES else ""
     return f"[{entry.low:+.4f}, {entry.high:+.4f}]{rough}"
 
 
@@ -146,7 +153,7 @@ class _Paired:
         return self.a - self.b
 
 
-def compare(
+def compare_values(
     a: Any,
     b: Any,
     *,
@@ -154,49 +161,22 @@ def compare(
     n_resamples: int = DEFAULT_RESAMPLES,
     confidence: float = 0.95,
 ) -> Comparison:
-    """Compare two models query by query.
+    """Compare two models whose values of every query are known.
 
-    The interval of the mean difference is the main figure; p-values stand beside the interval.
-    Query weights count in the means, in the interval and in the tests; wins and losses count
-    queries without weights. The interval of a measure does not depend on the other measures.
-    Fewer than 20 queries cause an `ComparisonWarning`: see the table of `mean_interval`.
-
-    Parameters
-    ----------
-    a, b
-        Results of `dranking.evaluate`, or their `PerQuery` values: the same queries, in any order,
-        under the same convention.
-    seed
-        Seed of the bootstrap and of the permutations.
-    n_resamples
-        Bootstrap samples, and random permutations, at least 1.
-    confidence
-        Coverage of the interval, between 0 and 1.
-
-    Raises
-    ------
-    UsageError
-        If `n_resamples` or `confidence` is out of range, the tables have no measure in common, or
-        `a` or `b` holds no values of queries.
-    DataError
-        If queries, weights or conventions of the tables differ, a query occurs twice, or no query
-        counts for a measure.
-
-    References
-    ----------
-    Smucker, Allan and Carterette, A comparison of statistical significance tests for information
-    retrieval evaluation, CIKM 2007.
+    Parameters, figures, warnings and errors are those of `dranking.tuning.comparison.compare`,
+    except that `a` and `b` are results of `dranking.evaluate` or their `PerQuery` values.
     """
     a, b = per_query_of(a), per_query_of(b)
     found = compare_rows(
         a, b.take(_rows_in(a, b)), seed=seed, n_resamples=n_resamples, confidence=confidence
     )
-    fewest = min(found.metrics, key=lambda entry: entry.n_queries)
-    if fewest.n_queries < FEWEST_QUERIES:
+    fewest = min(found.metrics, key=lambda entry: entry.n_effective)
+    if fewest.n_effective < FEWEST_QUERIES:
+        queries = queries_text(fewest.n_queries, fewest.n_effective)
         warn_user(
-            f"{fewest.n_queries} queries count for {fewest.metric}: intervals of fewer than "
-            f"{FEWEST_QUERIES} queries miss the difference more often than they say, and p-values "
-            "are rough. Judge more queries.",
+            f"{queries} count for {fewest.metric}: intervals of fewer than {FEWEST_QUERIES} "
+            "queries miss the difference more often than they say, and p-values are rough. Judge "
+            "more queries.",
             ComparisonWarning,
         )
     return found
@@ -212,8 +192,8 @@ def compare_rows(
 ) -> Comparison:
     """Compare two models on tables whose rows are the same queries in the same order.
 
-    Parameters, errors and figures are those of `compare`, which brings the rows into one order. An
-    id may occur in several rows here, and few queries cause no warning.
+    Parameters, errors and figures are those of `compare_values`, which brings the rows into one
+    order. An id may occur in several rows here, and few queries cause no warning.
     """
     if n_resamples < 1:
         raise UsageError(f"n_resamples is {n_resamples}; at least 1 is needed.")
@@ -251,6 +231,7 @@ def compare_rows(
                 ties=len(better) - wins - losses,
                 losses=losses,
                 n_queries=len(better),
+                n_effective=effective_queries(p.weights),
                 n_excluded=p.n_excluded,
             )
         )

@@ -3,11 +3,14 @@
 All of them are about one statistic, the weighted mean m of n differences d_i with query weights
 w_i. Interval and p-values divide it by one standard error e:
 
-    m = sum w_i d_i / sum w_i,    e = sqrt(n / (n - 1) sum w_i^2 (d_i - m)^2) / sum w_i,
+    m = sum w_i d_i / W,    e = sqrt((n - 1) / n sum (w_i (d_i - m) / (W - w_i))^2),    W = sum w_i,
 
-the linearised error of a ratio of means. With equal weights e is the sample standard deviation
-over the root of n, and m / e is Student's t. The interval of `mean_test` leaves out 0 exactly where
-its p-value is below 1 less the confidence.
+the jackknife error: leaving query i out moves the mean by w_i (m - d_i) / (W - w_i). With equal
+weights e is the sample standard deviation over the root of n, and m / e is Student's t. The
+linearised error, which has W in place of W - w_i, is almost 0 where one query has nearly all of the
+weight: d_i is then close to m because it decides m. Student's t has `degrees_of_freedom`: n - 1
+for equal weights. The interval of `mean_test` leaves out 0 exactly where its p-value is below 1
+less the confidence.
 """
 
 from __future__ import annotations
@@ -62,8 +65,8 @@ def mean_interval(
 
     The interval is ``m -+ c e``. The factor c is the larger of two quantiles of abs(t): of the
     bootstrap samples, where t is the studentised distance of the sample's mean from m, and of
-    Student's distribution with n - 1 degrees of freedom. Samples without spread have no t and are
-    left out.
+    Student's distribution with `degrees_of_freedom`. Samples without spread have no t and are left
+    out.
 
     Parameters
     ----------
@@ -93,16 +96,37 @@ def mean_interval(
     =====  ===========  ===========  ============  ===========
     n      normal       skewed       discrete      tied
     =====  ===========  ===========  ============  ===========
-    5      .972, .944   .924, .834   .911, .911    .601, .599
-    10     .959, .950   .906, .854   .925, .912    .783, .762
-    20     .960, .954   .925, .895   .932, .921    .907, .873
-    50     .952, .948   .941, .914   .951, .944    .949, .933
-    100    .951, .950   .947, .933   .946, .940    .948, .940
-    200    .948, .947   .946, .938   .953, .947    .955, .949
+    5      .972, .944   .925, .834   .911, .911    .601, .599
+    10     .961, .950   .907, .854   .925, .912    .783, .762
+    20     .961, .954   .926, .895   .934, .921    .907, .873
+    50     .952, .948   .942, .914   .953, .944    .949, .933
+    100    .952, .950   .948, .933   .946, .940    .950, .940
+    200    .948, .947   .946, .938   .953, .947    .956, .949
     =====  ===========  ===========  ============  ===========
 
     No interval can hold for every distribution of few differences: of samples of ten with 80 % ties
     one in nine has no spread. `FEWEST_QUERIES` is the first n with .90 in every column.
+
+    The same for this interval and queries of different weights: *ranks* 1 / i for query i,
+    *lognormal* exponentials of Gaussians of deviation 1, *one* with a query that weighs as much as
+    1,000 others:
+
+    =========  =======  =========  ========  ========  ========  ========
+    weights    n        effective  normal    skewed    discrete  tied
+    =========  =======  =========  ========  ========  ========  ========
+    ranks      20       8.1        .957      .892      .931      .864
+    ranks      50       12.5       .963      .890      .944      .903
+    ranks      100      16.5       .961      .896      .940      .889
+    ranks      200      21.1       .970      .908      .940      .871
+    lognormal  20       10.3       .963      .897      .936      .870
+    lognormal  50       22.8       .952      .900      .935      .921
+    lognormal  100      42.3       .962      .913      .941      .932
+    lognormal  200      80.9       .956      .931      .943      .933
+    one        20       1.0        .993      .988      .990      .950
+    one        50       1.1        .994      .997      .996      .971
+    one        100      1.2        1.000     .996      1.000     .987
+    one        200      1.4        .999      1.000     1.000     .998
+    =========  =======  =========  ========  ========  ========  ========
 
     References
     ----------
@@ -131,9 +155,10 @@ def mean_test(
     if error == 0.0:
         return MeanTest(mean, mean, float(abs(mean) <= ROUNDING))
     t = np.sort(np.abs(_bootstrap_t(differences - mean, weights, seed, n_resamples)))
-    factor = float(special.stdtrit(n - 1, 0.5 + confidence / 2))
+    degrees = degrees_of_freedom(effective_queries(weights))
+    factor = float(special.stdtrit(degrees, 0.5 + confidence / 2))
     observed = abs(mean) / error
-    p_value = float(2.0 * special.stdtr(n - 1, -observed))
+    p_value = float(2.0 * special.stdtr(degrees, -observed))
     if len(t):
         # So many samples are at least as large as the factor that their share is not below alpha.
         n_beyond = math.ceil((1.0 - confidence) * len(t) * (1.0 - ROUNDING))
@@ -160,7 +185,8 @@ def paired_t_test(differences: Array, weights: Array) -> float:
         return 1.0
     if error == 0.0:
         return 0.0
-    return float(2.0 * special.stdtr(n - 1, -abs(mean) / error))
+    degrees = degrees_of_freedom(effective_queries(weights))
+    return float(2.0 * special.stdtr(degrees, -abs(mean) / error))
 
 
 def sign_flip_test(
@@ -191,7 +217,7 @@ def sign_flip_test(
     Smucker, Allan and Carterette, A comparison of statistical significance tests for information
     retrieval evaluation, CIKM 2007, section 3.1.
     """
-    products = (weights * differences)[np.abs(differences) > ROUNDING]
+    products = (_shares(weights) * differences)[np.abs(differences) > ROUNDING]
     n = len(products)
     # Other choices with the same sum in exact arithmetic count as equal, also where terms cancel.
     observed = abs(float(products.sum())) - ROUNDING * float(np.abs(products).sum())
@@ -206,35 +232,142 @@ def sign_flip_test(
     return (as_large + 1) / (n_resamples + 1)
 
 
+def effective_queries(weights: Array) -> float:
+    """Number of queries of equal weight whose mean has the variance of the weighted mean.
+
+    It is ``(sum w)^2 / sum w^2``: n for n equal weights, 1 where one query has all of the weight.
+
+    Parameters
+    ----------
+    weights
+        (n,) query weights above 0, n >= 1.
+
+    References
+    ----------
+    Kish, Survey sampling, 1965, section 11.7.
+    """
+    shares = _shares(weights)
+    # Rounding must not make 19.999... of 20 equal weights.
+    return round(1.0 / float(np.square(shares).sum()), 9)
+
+
+def queries_text(n_queries: int, n_effective: float) -> str:
+    """The number of compared queries, and what it amounts to where their weights differ.
+
+    Examples
+    --------
+    >>> queries_text(50, 4.2)
+    '50 queries that weigh as much as 4.2 equal ones'
+    """
+    if n_effective == n_queries:
+        return f"{n_queries} queries"
+    return f"{n_queries} queries that weigh as much as {n_effective:.1f} equal ones"
+
+
+def degrees_of_freedom(n_effective: float) -> float:
+    """Degrees of freedom of Student's t for a weighted mean: effective queries less 1, at least 1.
+
+    With n - 1 degrees, tests of queries of different weights reject too often, the more so the
+    lower their level. Share of 400,000 Gaussian samples of mean 0 that a one-sided test rejects,
+    over its level, with n - 1 degrees and with these:
+
+    ==========  =====  =========  ==========  ==========  ==========
+    weights     n      effective  .05         .005        .0005
+    ==========  =====  =========  ==========  ==========  ==========
+    equal       20     20.0       1.00, 1.00  .95, .95    .92, .92
+    ranks       20     8.1        1.36, 1.07  2.41, .90   4.80, .40
+    ranks       200    21.1       1.24, 1.08  1.70, .98   2.70, .74
+    lognormal   50     24.7       1.14, 1.07  1.48, 1.10  2.07, 1.04
+    lognormal   200    77.0       1.07, 1.04  1.17, 1.05  1.36, 1.02
+    one         50     1.1        .86, .14    3.98, 0     28.0, 0
+    ==========  =====  =========  ==========  ==========  ==========
+
+    ``python -m pipelines.reproduce.intervals`` prints the table; its weights are those of
+    `mean_interval`. The degrees of Bell and McCaffrey, which match the variance of the squared
+    error, are too few here (a ratio of .16 at level .05 in the third row): the error is large where
+    the mean is.
+
+    Parameters
+    ----------
+    n_effective
+        Number of effective queries, `effective_queries`.
+
+    References
+    ----------
+    Bell and McCaffrey, Bias reduction in standard errors for linear regression with multi-stage
+    samples, Survey Methodology 28, 2002.
+    """
+    return max(n_effective - 1.0, 1.0)
+
+
 def mean_and_error(differences: Array, weights: Array) -> tuple[float, float]:
     """The weighted mean, and its standard error: 0 for differences that are equal up to rounding.
 
     The error of one query is 0, too.
     """
-    n, total = len(differences), float(weights.sum())
-    mean = float((weights * differences).sum()) / total
+    n, shares = len(differences), _shares(weights)
+    mean = float((shares * differences).sum())
     if np.ptp(differences) <= ROUNDING:
         return mean, 0.0
-    spread = float(np.square(weights * (differences - mean)).sum())
-    return mean, float(np.sqrt(n / (n - 1) * spread)) / total
+    heaviest = int(np.argmax(shares))
+    others = np.arange(n) != heaviest
+    moves = np.empty(n)
+    moves[others] = shares[others] * (differences[others] - mean) / (1.0 - shares[others])
+    # The same for a share near 1, whose distance to 1 has few digits.
+    without = (_shares(weights[others]) * differences[others]).sum()
+    moves[heaviest] = shares[heaviest] * (differences[heaviest] - without)
+    return mean, float(np.sqrt((n - 1) / n * np.square(moves).sum()))
+
+
+def _shares(weights: Array) -> Array:
+    """Weights with the sum 1; weights of any size have squares that are neither 0 nor infinite.
+
+    Smaller weights count as 1e-100 of the largest: a sample of them alone has a mean, too.
+    """
+    scaled = np.maximum(weights / weights.max(), 1e-100)
+    shares: Array = scaled / scaled.sum()
+    return shares
 
 
 def _bootstrap_t(centred: Array, weights: Array, seed: int, n_resamples: int) -> Array:
     """Studentised means of bootstrap samples with spread; `centred` has the weighted mean 0."""
-    n = len(centred)
+    n, shares = len(centred), _shares(weights)
+    moments = _equal_moments if np.ptp(shares) == 0.0 else _weighted_moments
     rng = np.random.default_rng(seed)
-    w, wd = weights, weights * centred
-    columns = np.stack([w, wd, w * w, w * wd, wd * wd], axis=1)
     parts = []
     for rows in _batches(n_resamples, n):
         drawn = rng.integers(0, n, size=(rows, n)) + n * np.arange(rows)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
-        total, first, w2, w2d, w2d2 = (counts @ columns).T
-        mean = first / total
-        spread = w2d2 - 2.0 * mean * w2d + mean * mean * w2
-        some = spread > ROUNDING * w2d2
-        parts.append(first[some] / np.sqrt(n / (n - 1) * spread[some]))
+        mean, spread, size = moments(counts.astype(np.float64), centred, shares)
+        some = spread > ROUNDING * size
+        parts.append(mean[some] / np.sqrt((n - 1) / n * spread[some]))
     return np.concatenate(parts)
+
+
+def _weighted_moments(counts: Array, centred: Array, shares: Array) -> tuple[Array, Array, Array]:
+    """Means of samples, the sums of squares of their jackknife errors, and the same around 0.
+
+    `counts` (n_samples, n) says how often each query is in a sample; results are (n_samples,).
+    """
+    total = counts @ shares
+    mean = counts @ (shares * centred) / total
+    # Where one query has all of a sample's weight, its error is limited, and its t too large.
+    others = np.maximum(total[:, None] - shares, ROUNDING * total[:, None])
+    influence = shares / others
+    spread = np.einsum("ij,ij->i", counts, np.square(influence * (centred - mean[:, None])))
+    size = np.einsum("ij,ij->i", counts, np.square(influence * centred))
+    return mean, spread, size
+
+
+def _equal_moments(counts: Array, centred: Array, shares: Array) -> tuple[Array, Array, Array]:
+    """`_weighted_moments` for equal weights, from two sums of each sample.
+
+    That takes half of the time or less (`pipelines.benchmarks.intervals`).
+    """
+    n = len(shares)
+    sums, squares = (counts @ np.column_stack((centred, np.square(centred)))).T
+    # The influence of each query is 1 / (n - 1).
+    return sums / n, (squares - np.square(sums) / n) / (n - 1) ** 2, squares / (n - 1) ** 2
 
 
 def _batches(n_draws: int, size: int) -> Iterator[int]:

@@ -118,7 +118,6 @@ MEASURES: dict[str, MeasureFamily] = {
     )
 }
 
-
 SQUARED_ERROR = "squared_error"
 """Squared error of leave-query-out predictions: not a measure of rankings, but the criterion of
 greedy RankRLS, which computes it without documents."""
@@ -141,7 +140,7 @@ def get_measure(name: str) -> Measure:
     family = MEASURES.get(stem)
     if family is None or (at and family.cutoff == "none"):
         known = ", ".join(form for f in MEASURES.values() for form in f.spellings)
-        raise UsageError(f"there is no measure {name!r}; choose from {known}.")
+        raise UsageError(f"there is no metric {name!r}; choose from {known}.")
     if not at:
         if family.cutoff == "required":
             raise UsageError(f"{name!r} needs a cutoff, for example {stem}@10.")
@@ -153,17 +152,18 @@ def get_measure(name: str) -> Measure:
     return Measure(family, int(written))
 
 
-def get_measures(names: Iterable[str]) -> tuple[Measure, ...]:
-    """Look up several measures, without repetitions, in the order of `names`.
+def get_measures(names: str | Iterable[str]) -> tuple[Measure, ...]:
+    """Look up one measure or several, without repetitions, in the order of `names`.
 
     Raises
     ------
     UsageError
         If a name is wrong, or `names` is empty.
     """
+    names = [names] if isinstance(names, str) else names
     measures = tuple(dict.fromkeys(get_measure(name) for name in names))
     if not measures:
-        raise UsageError("no measure was asked for; name at least one, for example ndcg@10.")
+        raise UsageError("no metric was asked for; name at least one, for example ndcg@10.")
     return measures
 
 

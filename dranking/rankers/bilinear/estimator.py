@@ -15,7 +15,8 @@ from sklearn.exceptions import NotFittedError
 
 from dranking.data.texts.collection import Collection, check_same_words
 from dranking.data.texts.preferences import Preferences
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import Executor
 from dranking.errors import UsageError
 from dranking.files.places import AnyPlace
 from dranking.kernels.bilinear.steps import Steps
@@ -24,8 +25,8 @@ from dranking.rankers.bilinear.inputs import (
     Sides,
     digest,
     fingerprint,
-    held_out_data,
     training_data,
+    validation_data,
 )
 from dranking.rankers.bilinear.model import BilinearModel
 from dranking.rankers.bilinear.training import (
@@ -167,8 +168,8 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         sides = self._checked_sides(documents, queries)
         data = training_data(sides, preferences)
-        held_out = held_out_data(sides, validation)
-        store = TrainingCheckpoint(self.checkpoint, self._job(data, held_out))
+        validation_set = validation_data(sides, validation)
+        store = TrainingCheckpoint(self.checkpoint, self._job(data, validation_set))
         state = store.load(partial(BilinearState.from_checkpoint, shape=sides.shape))
         if state is None:
             state = BilinearState(weights=first_weights(self.start, self.support, sides.shape))
@@ -179,11 +180,11 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
                 "the checkpoint, or name another directory."
             )
         if state.stage == "train":
-            state = self._run(state, data, held_out, runner, store)
+            state = self._run(state, data, validation_set, runner, store)
         if self.refit:
             if state.stage == "train":
                 state = refit_from(state)
-            state = self._run(state, data, held_out, runner, store)
+            state = self._run(state, data, validation_set, runner, store)
         return self._finish(state, sides, data.preferences)
 
     def partial_fit(
@@ -220,7 +221,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         )
         return self._finish(state, sides, data.preferences)
 
-    def predict(self, queries: Any, documents: Any) -> NDArray[np.float32]:
+    def predict(self, queries: Any, documents: Any) -> NDArray[np.float64]:
         """Return scores (n_queries, n_documents) of all documents; see `BilinearModel.scores`."""
         return self.to_model().scores(queries, documents)
 
@@ -256,7 +257,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         self,
         state: BilinearState,
         data: TrainingData,
-        held_out: TrainingData | None,
+        validation: TrainingData | None,
         executor: Executor,
         store: TrainingCheckpoint,
         *,
@@ -281,7 +282,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
             executor=executor,
         )
         measure = (
-            None if held_out is None else partial(tuple_error, held_out, seed=self.random_state)
+            None if validation is None else partial(tuple_error, validation, seed=self.random_state)
         )
         return run_epochs(state, plan, EpochValidation(measure), store, stage=state.stage)
 
@@ -300,14 +301,14 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
             check_same_words(*sides)
         return sides
 
-    def _job(self, data: TrainingData, held_out: TrainingData | None) -> dict[str, Any]:
+    def _job(self, data: TrainingData, validation: TrainingData | None) -> dict[str, Any]:
         # A refit continues a training without refit, so `refit` may differ.
         elsewhere = {"checkpoint", "refit"}
         parameters = {k: v for k, v in self._plain_parameters().items() if k not in elsewhere}
         return {
             **parameters,
             "data": fingerprint(data),
-            "validation": None if held_out is None else fingerprint(held_out),
+            "validation": None if validation is None else fingerprint(validation),
         }
 
     def _plain_parameters(self) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def evaluate_bilinear(
     preferences: Preferences,
     *,
     queries: Collection | None = None,
-    measures: Sequence[str] = ("map",),
+    metrics: Sequence[str] = ("map",),
     convention: str = DEFAULT_CONVENTION,
 ) -> BilinearEvaluation:
     """Measure how well a model ranks.
@@ -81,7 +81,7 @@ def evaluate_bilinear(
         The documents to rank, and the queries; None if the documents are the queries.
     preferences
         Classes or judgments, but no table of tuples, which has no rankings.
-    measures, convention
+    metrics, convention
         As for `dranking.evaluate`.
 
     Raises
@@ -93,7 +93,7 @@ def evaluate_bilinear(
     """
     parts, errors, n_tuples = [], [], 0
     for block, scores in ranked_blocks(model, documents, preferences, queries=queries):
-        parts.append(PerQuery.of_block(block, scores, list(measures), convention))
+        parts.append(PerQuery.of_block(block, scores, list(metrics), convention))
         wrong, n_pairs = order_errors(block, scores)
         errors.append(np.divide(wrong, n_pairs, out=np.full(len(wrong), np.nan), where=n_pairs > 0))
         n_tuples += int(n_pairs.sum())

@@ -43,10 +43,10 @@ def training_data(sides: Sides, preferences: Preferences | None) -> TrainingData
     return TrainingData(*sides, preferences)
 
 
-def held_out_data(
+def validation_data(
     sides: Sides, validation: tuple[Collection, Preferences] | None
 ) -> TrainingData | None:
-    """The documents held out for validation, which are also the queries, with their preferences.
+    """The validation documents, which are also the queries, with their preferences.
 
     Raises
     ------

@@ -61,7 +61,7 @@ class BilinearModel:
         """Share of the entries of W that are not zero."""
         return float(self.weights.nnz / max(1, self.weights.shape[0] * self.weights.shape[1]))
 
-    def scores(self, queries: Any, documents: Any) -> NDArray[np.float32]:
+    def scores(self, queries: Any, documents: Any) -> NDArray[np.float64]:
         """Return the scores of all documents for each query.
 
         Parameters
@@ -71,7 +71,7 @@ class BilinearModel:
 
         Returns
         -------
-        (n_queries, n_documents) float32; higher ranks first.
+        (n_queries, n_documents) float64; higher ranks first.
 
         Raises
         ------
@@ -80,9 +80,12 @@ class BilinearModel:
             model has no vectorizer for texts.
         """
         q, d = self._vectors(queries, of_queries=True), self._vectors(documents, of_queries=False)
-        # The product with W is made dense: few of its entries are zero.
-        asked = np.ascontiguousarray((q @ self.weights).toarray().T)
-        return np.ascontiguousarray((d @ asked).T)
+        # In float64, since sums in float32 tie, or overflow, where vectors are long. The product
+        # with W is made dense: few of its entries are zero.
+        words, places = np.unique(q.indices, return_inverse=True)
+        own = sparse.csr_array((q.data, places, q.indptr), shape=(q.shape[0], len(words)))
+        asked = (own @ self.weights[words].astype(np.float64)).toarray()
+        return np.ascontiguousarray((d @ np.ascontiguousarray(asked.T)).T)
 
     def related(self, word: str, n: int = 10) -> list[WordPair]:
         """Return the document words with the largest positive weights for a query word.
@@ -172,7 +175,7 @@ class BilinearModel:
         Parameters
         ----------
         path
-            Where to write: a local path or a URL.
+            The place to write to: a local path or a URL.
         overwrite
             Replace a model that exists.
         storage_options

@@ -39,7 +39,7 @@ Stage = Literal["train", "refit"]
 
 @dataclass(frozen=True, kw_only=True)
 class BilinearPoint(CurvePoint):
-    """How far the training of a sparse W was after an epoch.
+    """The state of the training of a sparse W after an epoch, for its learning curve.
 
     The objective is the mean hinge loss of the epoch's tuples, each before its step. The validation
     is the share of the validation tuples in the wrong order, ties included. Epochs are counted
@@ -62,7 +62,7 @@ class BilinearPoint(CurvePoint):
 
 
 class BilinearFacts(StoredFacts):
-    """What a checkpoint stores of a `BilinearState` beside W."""
+    """The values of a `BilinearState` that a checkpoint stores beside W."""
 
     curve: tuple[BilinearPoint, ...]
     stage: Stage
@@ -149,9 +149,9 @@ class BilinearPlan(TrainingPlan[BilinearState]):
     Attributes
     ----------
     ends
-        How many steps each shard has taken at the end of each epoch, ascending.
+        Number of steps that each shard has taken at the end of each epoch, ascending.
     steps, groups
-        What the steps are, and which entries are shrunk together.
+        The parameters of the steps, and the entries that are shrunk together.
     n_shards, shares
         Number of shards, and the share of the queries in each (n_shards,).
     seed
@@ -159,7 +159,7 @@ class BilinearPlan(TrainingPlan[BilinearState]):
     data
         The queries, documents and preferences, as a task.
     executor
-        Where the shards run.
+        The executor that runs the shards.
     """
 
     first_epoch: int
@@ -196,12 +196,12 @@ class BilinearPlan(TrainingPlan[BilinearState]):
         ]
         mixed, facts = sum_shards(self.executor, tasks, state.shape[1], "bilinear")
         losses = sum(each.losses for each in facts)
-        if not np.isfinite(losses):
+        W = self._mean(state.weights, mixed, facts)
+        if not (np.isfinite(losses) and np.isfinite(W.data).all()):
             raise UsageError(
                 f"training diverged in epoch {place + 1}; lower learning_rate (it is "
-                f"{self.steps.learning_rate:.3g})."
+                f"{self.steps.learning_rate:.3g}), or scale the vectors to length 1."
             )
-        W = self._mean(state.weights, mixed, facts)
         n_taken = sum(each.n_steps for each in facts)
         last = state.curve[-1] if state.curve else None
         point = BilinearPoint(
@@ -287,7 +287,7 @@ def train_shard(
 
 
 def to_mix(grows: bool, result: SparseShardResult, share: float) -> tuple[Any, SparseShardFacts]:
-    """What is summed over the shards, and the facts about a shard; see `shard_sums.Split`.
+    """The values to sum over the shards, and the facts about a shard; see `shard_sums.Split`.
 
     The entries of a W that does not grow lie in the same places on all shards.
     """

@@ -70,24 +70,9 @@ def block_moments(block: QueryBlock | QueryStatistics) -> Moments:
     return gram.moments(block.features, block.relevance, block.query_ptr, block.weights)
 
 
-def largest_values(tiles: Tiles) -> Array:
-    """(n_features,) largest |x| of each feature; one pass over X."""
-    found: Array = -tiles.least(least_of_opposites, tiles.data, name="largest")
-    return found
-
-
 def sum_moments(moments: Moments) -> tuple[Array, Array, Array]:
     """Sums over the queries of a block."""
     return moments.totals[0], moments.totals[1], moments.label_norms.sum()
-
-
-def least_of_opposites(block: QueryBlock) -> Array:
-    """(n_features,) largest |x| of each feature in one block, times -1; 0 without documents."""
-    if not block.n_documents:
-        return np.zeros(block.n_features)
-    largest = abs(block.features).max(axis=0)
-    values = largest.toarray() if block.is_sparse else largest
-    return -np.asarray(values, np.float64).ravel()
 
 
 def block_totals(block: QueryBlock | QueryStatistics) -> tuple[Array, Array, Any]:

@@ -24,7 +24,8 @@ from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.statistics.manifest import StatisticsEntry
 from dranking.data.statistics.per_query import QueryStatistics, label_digests
 from dranking.data.statistics.write_append_expire import change_statistics
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import gather_oldest
 from dranking.errors import DataError
 from dranking.files.places import AnyPlace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy import linalg
 from dranking.data.blocks import QueryBlock
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.engine.executor import Task
-from dranking.engine.tile_tasks import Literal
+from dranking.engine.tile_tasks import Argument, Literal
 from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import dense, sparse
 from dranking.kernels.gram.dense import Moments
@@ -61,8 +62,8 @@ class TotalRows(ABC):
         Number of features of the data.
     totals
         Feature -> A[i, :] (n_features,), for the features ever fetched.
-    n_passes
-        Passes over X so far.
+    n_fetches
+        Calls of `fetch` so far, each one pass over X.
     """
 
     def __init__(self, tiles: Tiles, moments: TotalMoments, capacity: int) -> None:
@@ -71,7 +72,7 @@ class TotalRows(ABC):
         self.capacity = capacity
         self.n_features = tiles.dataset.n_features
         self.totals: dict[int, Array] = {}
-        self.n_passes = 0
+        self.n_fetches = 0
         self._slots: dict[int, int] = {}
 
     def drop(self, features: Sequence[int]) -> None:
@@ -93,7 +94,7 @@ class TotalRows(ABC):
         totals = self._sum_rows(features)
         self.totals.update(zip(features, totals, strict=True))
         self._slots.update(zip(features, self._free_slots(len(features)), strict=True))
-        self.n_passes += 1
+        self.n_fetches += 1
 
     def rows_of(self, features: Sequence[int]) -> Array:
         """(t, n_features) A[S, :] for features S that were ever fetched."""
@@ -162,7 +163,7 @@ class GramRows(TotalRows):
                 self.kept,
                 Literal(indices),
                 Literal(np.array(self._free_slots(len(features)))),
-                Literal(self.n_passes + 1),
+                Literal(self.n_fetches + 1),
                 columns=indices,
                 name="gram-rows",
             )
@@ -177,9 +178,42 @@ class GramRows(TotalRows):
             )
         return totals
 
-    def slots_of(self, features: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(t,) slots of features whose rows are held; see `BlockRows`."""
-        return np.array([self._slots[i] for i in features.tolist()], dtype=np.int64)
+    def map_with_rows(
+        self,
+        function: Callable[..., Any],
+        states: list[Task],
+        features: NDArray[np.int64],
+        *values: Argument,
+        name: str,
+        feature_block: int | None = None,
+    ) -> list[Task]:
+        """Run `function(state, rows, slots, *values)` for every block, or for one feature block.
+
+        The Gram row of the j-th of `features`, which were all fetched, is `rows[slots[j], q, :]`
+        for query q. If rows are not kept, the task computes the rows first: one more pass.
+        """
+        if self.kept:
+            slots = np.array([self._slots[i] for i in features.tolist()], dtype=np.int64)
+            return self._tiles.map_values(
+                partial(with_kept_rows, function),
+                states,
+                self.kept,
+                Literal(slots),
+                *values,
+                name=name,
+                feature_block=feature_block,
+            )
+        return self._tiles.map_blocks(
+            partial(with_fresh_rows, function),
+            self.moments.blocks,
+            states,
+            Literal(features),
+            *values,
+            columns=features,
+            name=name,
+            feature_block=feature_block,
+            is_pass=feature_block is None,
+        )
 
 
 def room_for_rows(moments: Moments, capacity: int) -> BlockRows:
@@ -276,8 +310,9 @@ def _no_rows(rows: Array) -> BlockRows:
 def ridge_rounding(gram: Array, regularization: float) -> tuple[float, list[int]]:
     """Estimated relative error by rounding of predictions by `ridge_weights`, at most 1.
 
-    The sums in A are off by a share of the squares of its columns, of which the least pivot of the
-    scaled A + lambda I keeps so much less.
+    Rounding changes the elements of A, scaled to a diagonal of 1, by a few units in the last place.
+    The relative error of predictions is that share, divided by the least pivot of A + lambda I,
+    scaled likewise.
 
     Returns
     -------

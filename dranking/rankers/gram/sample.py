@@ -99,11 +99,11 @@ def sample_of(tiles: Tiles) -> Sample | None:
     n_documents = min(MOST_DOCUMENTS, MOST_NUMBERS // dataset.n_features)
     per_block = Literal(max(LEAST_DOCUMENTS, -(-n_documents // dataset.n_blocks)))
     if tiles.executor.in_process:
-        parts = tiles.map_blocks(round_first, per_block, name="sample")
+        parts = tiles.map_blocks(round_first, per_block, name="sample", is_pass=False)
         return Sample(lambda: products_of_documents(tiles.gather(parts)))
     if not is_summed(tiles.n_tiles, dataset.n_features):
         return None
-    sum_up = partial(tiles.sum_map, products_of_first, per_block, name="sample")
+    sum_up = partial(tiles.sum_map, products_of_first, per_block, name="sample", is_pass=False)
     return Sample(lambda: summed_products(sum_up()))
 
 
@@ -131,7 +131,7 @@ def some_statistics(tiles: Tiles) -> Callable[[], list[QueryStatistics]]:
     number = max(1, MOST_WITHIN_STATISTICS * dataset.n_blocks // dataset.n_documents)
     chosen = slice(0, dataset.n_blocks, -(-dataset.n_blocks // number))
     if tiles.resident and tiles.executor.in_process:
-        there = tiles.map_blocks(itself, name="sample")
+        there = tiles.map_blocks(itself, name="sample", is_pass=False)
         return lambda: tiles.gather(there)[chosen]
     indices = range(dataset.n_blocks)[chosen]
     return lambda: [cast(QueryStatistics, dataset.block(index)) for index in indices]

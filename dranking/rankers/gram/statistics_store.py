@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import forms_of
 from dranking.data.dataset import Dataset
-from dranking.data.forms import FormsDataset
+from dranking.data.forms_dataset import FormsDataset
 from dranking.data.statistics.block_folder import BlockFolders, WrittenBlock
 from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.statistics.per_query import QueryStatistics
@@ -30,12 +30,13 @@ from dranking.data.statistics.write_append_expire import (
     append_statistics,
     write_statistics,
 )
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
-from dranking.engine.memory import format_bytes
 from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace, as_place
+from dranking.files.sizes import format_bytes
 from dranking.files.writing.output_checks import check_output_directory
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.gram.per_query import add_up

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +12,6 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.engine.blas_threads import with_one_blas_thread
-from dranking.engine.executor import Executor
-from dranking.engine.tiles import Tiles
 from dranking.kernels.gram.per_query import centred_strips
 from dranking.kernels.lqo.orthogonal import triangle_of
 from dranking.rankers.gram.statistics_store import statistics_moments
@@ -58,15 +55,6 @@ def takes_factors(dataset: Dataset) -> bool:
         return True
     n_most = min(dataset.n_documents // DOCUMENTS_PER_FEATURE, MAX_FACTORED_FEATURES)
     return dataset.has_documents and n <= n_most
-
-
-def factor_of(dataset: Dataset, executor: Executor) -> TriangularFactor:
-    """R of all documents of a data set, in one pass; combined in the fixed tree."""
-    tiles = Tiles(dataset, executor, resident=False)
-    factor: TriangularFactor = tiles.sum_blocks(
-        partial(with_one_blas_thread, block_factor), name="triangular-factor"
-    )
-    return factor
 
 
 def block_factor(
@@ -115,7 +103,7 @@ def centred_rows(
     columns
         (len(features), n_documents) values of the features; None if the block holds all features.
     features
-        Which features; None means all.
+        The features; None means all.
     """
     if isinstance(block, QueryStatistics):
         kept = np.arange(block.n_features) if features is None else features

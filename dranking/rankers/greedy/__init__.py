@@ -4,7 +4,8 @@ Each round adds the feature with which RankRLS, refitted without each query in t
 smallest error on the queries held out. Objective, state, updates and sources: THEORY.md beside this
 file. `estimator.GreedyRankRLS` is the estimator, `selection.select_paths` runs the rounds.
 
-One round of forward selection over dense data on Dask reads in this order:
+One round of forward selection over dense data on Dask passes twelve files of the algorithm and
+ten of plumbing. The twelve read in this order:
 
 1. `rankers.greedy.selection`, `_advance`: the round of all paths (lambdas).
 2. `rankers.greedy.forward`, `ForwardSearch`: the candidates, best first; the first candidate is the
@@ -23,14 +24,15 @@ One round of forward selection over dense data on Dask reads in this order:
 12. `rankers.greedy.certificate`: a check of the best candidates where rounding leaves a doubt about
     the pick of the next round.
 
-These steps pass values to each other, and call functions whose names say what they do. The values:
-`rankers.greedy.path` (the rules, and the features selected so far) and `data.blocks`. The
-functions: `rankers.gram.sample` guesses rows for step 3, `engine.tile_tasks` has what the tasks of
-step 5 run, `engine.traffic` counts their messages, `engine.cluster.supervisor` waits for step 6 as
-long as `engine.cluster.deadlines` says, `kernels.lqo.rounding` makes errors equal that only
-rounding tells apart, `kernels.machine.compile` and `kernels.machine.instructions` compile kernels,
-and `kernels.machine.first_use` waits for `update` if another process compiles it. A test traces a
-round, and compares the files with this text.
+The plumbing is values that these steps pass to each other, and functions whose names say what they
+do. The values: `rankers.greedy.path` (the rules, and the features selected so far) and
+`data.blocks`. The functions: `rankers.gram.sample` guesses rows for step 3, `engine.tile_tasks` has
+what the tasks of step 5 run, `engine.executor` counts the bytes of their arguments and knows which
+tasks wait for which, `engine.cluster.supervisor` waits for step 6 (a wait of seconds also passes
+the files with which it looks after the workers), `kernels.lqo.rounding` makes errors equal that
+only rounding tells apart, `kernels.machine.compile` and `kernels.machine.instructions` compile
+kernels, and `kernels.machine.first_use` waits for `update` if another process compiles it. A test
+traces a round, and compares the files and their numbers with this text.
 
 `checkpoint` saves the rounds. `rankers.leave_query_out.criterion` is the interface of step 9;
 sparse data and refits have other states there.

@@ -10,8 +10,8 @@ query, has lost digits of its score. Where such a candidate might be the best on
 from orthogonal factors of the documents before the round picks (`settled`).
 
 At the end, rounds in doubt are checked in the same way (`verified_rounds`): errors and weights come
-once more from orthogonal factors, and the certificate is the difference from the errors by which
-the features were picked.
+once more from orthogonal factors. Where both errors differ, those of the factors are stated, with
+their own rounding as certificate.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Contenders(NamedTuple):
         return cls(scores.errors, np.zeros(len(scores.errors)), nothing, scores.losses)
 
     def doubt(self, asked: Indices, pick: int) -> Doubt:
-        """How much better than the pick another candidate may be, and which candidate that is."""
+        """The share by which another candidate may be better than the pick, and this candidate."""
         [place] = np.flatnonzero(asked == pick)
         nothing = Doubt(loss=float(self.losses[place]))
         if not self.rounding.any():
@@ -109,12 +109,14 @@ def settled(
         is chosen from. None means that all may be picked.
     """
     initial, shared_loss, n_best = limits
-    errors = scores.errors
+    # Errors that overflowed are unknown; with the largest numbers, no sum below overflows.
+    is_finite = np.isfinite(scores.errors)
+    errors = np.where(is_finite, scores.errors, np.finfo(float).max / 4.0)
     rounding = lost_digits(np.maximum(scores.losses, shared_loss), len(selected))
-    is_unknown = rounding > NO_DIGITS
+    is_unknown = (rounding > NO_DIGITS) | ~is_finite
     rounding[is_unknown] = 1.0
     rounding *= initial + np.abs(errors)
-    # An unknown error may be any number, and its score a negative one, which no error is.
+    # An unknown error may be any number of at least 0; its computed score may even be negative.
     least = np.where(is_unknown, 0.0, errors - rounding)
     most = np.where(is_unknown, np.inf, errors + rounding)
     rounding[rounding <= DISTINCT * max(errors.min(initial=np.inf), 0.0)] = 0.0

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
-from dranking.errors import UsageError
 from dranking.rankers.greedy.estimator import GreedyRanker
 from dranking.rankers.greedy.path import SelectionPath
+from dranking.rankers.linear.checks import values_to_try
 
 Array = NDArray[np.float64]
 
@@ -80,8 +80,7 @@ class GreedyRankRLSCV(GreedyRanker):
     regularizations: Sequence[float] = DEFAULT_GRID
 
     def _check_parameters(self) -> None:
-        if not len(self.regularizations):
-            raise UsageError("regularizations is empty; name at least one lambda above 0.")
+        values_to_try("regularizations", self.regularizations)
 
     def _fit(self, dataset: Dataset, executor: Executor) -> Array:
         self.paths_ = self._select(dataset, self.regularizations, executor).paths

@@ -14,11 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.data.forms import FormName, with_forms
+from dranking.data.forms_dataset import FormName, with_forms
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
-from dranking.engine.traffic import Traffic
-from dranking.errors import STATED_ACCURACY, AccuracyWarning, SelectionWarning, listed, warn_user
+from dranking.engine.tiles import Traffic
+from dranking.errors import (
+    SCALE,
+    STATED_ACCURACY,
+    AccuracyWarning,
+    SelectionWarning,
+    listed,
+    warn_user,
+)
 from dranking.files.places import AnyPlace
 from dranking.rankers.greedy.costs import CostValues, feature_costs
 from dranking.rankers.greedy.options import Costs, Forms, Passes, Rescore, Search
@@ -71,8 +78,8 @@ class GreedyRanker(SelectingRanker):
             lambdas,
             SelectionRules(
                 self.n_features,
-                start=feature_indices(dataset, self.start),
-                forbidden=feature_indices(dataset, self.forbidden),
+                start=feature_indices(dataset, self.start, "start"),
+                forbidden=feature_indices(dataset, self.forbidden, "forbidden"),
                 prefetch=passes.prefetch,
                 **rules,
             ),
@@ -254,10 +261,19 @@ class GreedyRankRLS(GreedyRanker):
         }
 
 
+SMALL_ERROR = 1e-4
+"""Share of the error with no feature below which features predict nearly without error."""
+
+
 def warn_of_rounding(path: SelectionPath, feature_names: Sequence[str]) -> None:
     """Give an `AccuracyWarning` if rounding may have moved errors by more than 1e-6."""
     if path.relative_rounding > STATED_ACCURACY:
-        reason = "the features predict the relevance nearly without error"
+        is_small = min(path.lqo_error, default=0.0) < SMALL_ERROR * path.initial_error
+        reason = (
+            "the features predict the relevance nearly without error"
+            if is_small
+            else "features have far larger values in one query than in all others"
+        )
         if path.uncertain:
             names = listed([feature_names[feature] for feature in path.uncertain])
             reason = (
@@ -267,7 +283,7 @@ def warn_of_rounding(path: SelectionPath, feature_names: Sequence[str]) -> None:
         warn_user(
             "rounding may have changed the leave-query-out errors by which features were picked "
             f"by a share of {path.relative_rounding:.0e}: {reason}. Raise regularization, scale "
-            "the features (--normalize standard), or leave out features that depend on others.",
+            f"the features ({SCALE}), or leave out features that depend on others.",
             AccuracyWarning,
         )
 

@@ -13,7 +13,9 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.errors import STATED_ACCURACY
 from dranking.kernels.lqo.rounding import EQUAL_ERRORS
+from dranking.rankers.greedy.certificate import estimated_rounding
 from dranking.rankers.greedy.forward import ForwardSearch
 from dranking.rankers.greedy.path import SelectionPath
 from dranking.rankers.greedy.search import Search
@@ -36,8 +38,25 @@ class FloatingSearch(ForwardSearch):
     def rank(self) -> None:
         """Order the candidates, note the present error, and find whether a feature is dropped."""
         super().rank()
+        self._correct_present_error()
         patience_ends = self._patience_ends(self.path)
         self._drop = None if patience_ends else self._feature_to_drop()
+
+    def _correct_present_error(self) -> None:
+        """Take the error of the last round from orthogonal factors if rounding leaves it in doubt.
+
+        Whether a feature is dropped depends on the errors of earlier rounds.
+        """
+        path, n = self.path, len(self.path.selected)
+        if n and not self._rules.refits:
+            least = max(path.lqo_error[-1], np.finfo(float).eps ** 2 * path.initial_error)
+            selected = np.array(path.selected, dtype=np.int64)
+            by_feature = estimated_rounding(
+                self._state, self._gram.moments, selected, path.regularization
+            )
+            share = by_feature.max() * max(path.initial_error, least)
+            if not share <= STATED_ACCURACY * least:  # also where an error overflowed
+                self._verify(path, [len(path.kept) - 1])
 
     def _feature_to_drop(self) -> int | None:
         selected = self.path.selected

@@ -18,7 +18,6 @@ from dranking.rankers.greedy.prefetch import PickPredictor
 from dranking.rankers.greedy.rescoring import rescored
 from dranking.rankers.greedy.search import Search
 from dranking.rankers.leave_query_out.criterion import PathState, Scores
-from dranking.rankers.leave_query_out.held_out import PASSES
 from dranking.rankers.leave_query_out.predictions import LqoMeasure
 
 Array = NDArray[np.float64]
@@ -63,7 +62,8 @@ class ForwardSearch(Search):
             self.path.initial_error = scores.error
         self.path.note_error(scores.error)
         found = self._settled(scores)
-        self._gains = scores.error - found.errors
+        with np.errstate(invalid="ignore"):  # errors that overflowed; gains are predictions only
+            self._gains = np.nan_to_num(scores.error - found.errors)
         errors = tied_errors(found.errors)
         costs, selected = self._rules.costs, self.path.selected
         if costs is not None:
@@ -87,9 +87,7 @@ class ForwardSearch(Search):
         n_best = 1 if rules.rescoring is None else rules.rescoring.candidates
         limits = path.initial_error, self._shared_loss(), n_best if rules.costs is None else None
         run = self._tiles, self._state, path.regularization
-        found = settled(run, scores, self._asked, path.selected, limits)
-        self._gram.n_passes += PASSES * bool(len(found.checked))
-        return found
+        return settled(run, scores, self._asked, path.selected, limits)
 
     def _shared_loss(self) -> float:
         """The largest of the losses of the selected features."""
@@ -113,7 +111,6 @@ class ForwardSearch(Search):
             self.candidates = rescored(
                 candidates, selected, rescoring, self._tiles, path.regularization
             )
-            self._gram.n_passes += PASSES + 1
 
     @property
     def _rest_of_start(self) -> list[int]:
@@ -214,7 +211,8 @@ class ForwardSearch(Search):
             self._state, self._gram.moments, selected, path.regularization
         )
         # The error is a part of y.y, and its own share of the rounding is so much larger.
-        parts = path.initial_error / np.maximum(path.lqo_error, np.finfo(float).tiny)
+        least = max(np.finfo(float).eps ** 2 * path.initial_error, np.finfo(float).tiny)
+        parts = path.initial_error / np.maximum(path.lqo_error, least)
         rounding = np.maximum.accumulate(by_feature) * np.maximum(parts, 1.0)
         in_doubt = np.flatnonzero(rounding > STATED_ACCURACY)
         certain = np.flatnonzero(rounding <= STATED_ACCURACY)

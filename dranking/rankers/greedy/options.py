@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from dranking.data.forms import FormName
+from dranking.data.forms_dataset import FormName
 from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.rankers.greedy.costs import CostValues, GroupLabels
 from dranking.rankers.greedy.path import Fitting, SearchName
@@ -15,7 +15,7 @@ from dranking.rankers.linear.options import Options
 
 @dataclass(repr=False)
 class Search(Options):
-    """How features are searched, and when the search ends.
+    """The rules by which features are searched, and by which the search ends.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Search(Options):
         dropped. `Costs` and `Rescore` need a forward search; `candidates` and ``fitting="back"``
         need a forward or floating search.
     fitting
-        How a candidate is scored. "pre" fits all weights with the candidate, which is exact; "back"
+        The score of a candidate. "pre" fits all weights with the candidate, which is exact; "back"
         fits the weight of the candidate alone, while the weights of the selected features stay. All
         weights are fitted again once the candidate is picked (the paper's section 5).
     patience
@@ -58,7 +58,7 @@ class Rescore(Options):
 
     Parameters
     ----------
-    measure
+    metric
         A ranking measure, such as ``map`` or ``ndcg@10``. None means to pick by the squared error.
     n_candidates
         Number of candidates that each round scores again.
@@ -66,14 +66,14 @@ class Rescore(Options):
         Convention of the measure: standard, letor4, letor3, mslr or trec.
     """
 
-    measure: str | None = None
+    metric: str | None = None
     n_candidates: int = 10
     convention: str = DEFAULT_CONVENTION
 
 
 @dataclass(repr=False)
 class Costs(Options):
-    """What features cost: each round picks the feature that lowers the error most per cost.
+    """Costs of features: each round picks the feature that lowers the error most per cost.
 
     Parameters
     ----------
@@ -105,8 +105,9 @@ class Forms(Options):
     ----------
     names
         "raw", "log", "query-minmax", "rank", "standard", "quantile"; see
-        `dranking.data.forms.with_forms`. A form is named like ``log(f12)``. Forms are computed when
-        blocks are read: data, memory and time are those of as many features as there are forms.
+        `dranking.data.forms_dataset.with_forms`. A form is named like ``log(f12)``. Forms are
+        computed when blocks are read: data, memory and time are those of as many features as there
+        are forms.
     per_feature
         Largest number of forms of one feature that are selected.
     """
@@ -117,7 +118,7 @@ class Forms(Options):
 
 @dataclass(repr=False)
 class Passes(Options):
-    """How a pass over the data is shared; the result is the same in every bit.
+    """The division of a pass over the data; the result is the same in every bit.
 
     Parameters
     ----------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from math import inf, isfinite
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 from dranking.data.column_forms import forms_of
 from dranking.data.dataset import Dataset
-from dranking.engine.traffic import Traffic
+from dranking.engine.tiles import Traffic
 from dranking.errors import UsageError
+from dranking.kernels.lqo.rounding import EQUAL_ERRORS
 from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.greedy.costs import FeatureCosts
 from dranking.rankers.greedy.rescoring import Rescoring
@@ -27,7 +29,7 @@ SearchName: TypeAlias = Literal["forward", "floating", "backward"]
 
 @dataclass(frozen=True)
 class SelectionRules:
-    """How features are searched, which features there may be, and when the search ends.
+    """The rules of a search: its kind, the features that it may pick, and its end.
 
     Attributes
     ----------
@@ -108,7 +110,7 @@ class SelectionRules:
             self.costs.check_budget(self.start, self.allowed(n))
 
     def _most_selected(self, columns: Sequence[int] | NDArray[np.intp]) -> int:
-        """How many of some columns may be selected together."""
+        """Largest number of some columns that may be selected together."""
         if self.features_of is None:
             return len(columns)
         counts = np.bincount(self.features_of[np.asarray(columns, dtype=np.intp)])
@@ -182,12 +184,12 @@ class SelectionRules:
 
 
 class Doubt(NamedTuple):
-    """How much better than the pick of a round another candidate may be, for all that is known.
+    """The doubt about the pick of a round: another candidate may be better, by rounding.
 
     Attributes
     ----------
     share
-        By which share of the pick's error; 0 if rounding leaves no doubt.
+        Largest possible advantage, as a share of the pick's error; 0 if there is no doubt.
     feature
         The other candidate, or -1.
     loss
@@ -264,13 +266,20 @@ class SelectionPath:
 
     @property
     def best_round(self) -> int:
-        """The round (0-based) after which the error is smallest; ties to the fewest features."""
+        """The round (0-based) after which the error is smallest, up to rounding.
+
+        Ties go to the fewest features, then to the earliest round.
+        """
         return self.best_round_of({len(kept) for kept in self.kept})
 
     def best_round_of(self, sizes: Collection[int]) -> int:
         """Like `best_round`, restricted to rounds with one of these numbers of features."""
         rounds = [r for r, kept in enumerate(self.kept) if len(kept) in sizes]
-        return min(rounds, key=lambda r: (self.lqo_error[r], len(self.kept[r])))
+        # Errors that overflowed are no smaller than others.
+        errors = {r: self.lqo_error[r] if isfinite(self.lqo_error[r]) else inf for r in rounds}
+        limit = min(errors.values()) + EQUAL_ERRORS * abs(min(errors.values()))
+        best = [r for r in rounds if errors[r] <= limit]
+        return min(best, key=lambda r: len(self.kept[r]))
 
     @property
     def best_size(self) -> int:

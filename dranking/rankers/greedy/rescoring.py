@@ -50,7 +50,7 @@ class Rescoring:
     candidates: int
 
     @classmethod
-    def of(cls, measure: str | None, n_candidates: int, convention: str) -> Rescoring | None:
+    def of(cls, metric: str | None, n_candidates: int, convention: str) -> Rescoring | None:
         """A checked `Rescoring`; None without a measure.
 
         Raises
@@ -58,10 +58,10 @@ class Rescoring:
         UsageError
             If there is no such measure or convention, or `n_candidates` is below 1.
         """
-        if measure is None:
+        if metric is None:
             return None
         check_count("the number of candidates to rescore", n_candidates)
-        return cls(get_measure(measure).name, get_convention(convention), int(n_candidates))
+        return cls(get_measure(metric).name, get_convention(convention), int(n_candidates))
 
     @property
     def name(self) -> str:

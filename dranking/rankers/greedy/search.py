@@ -16,7 +16,7 @@ from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.greedy.certificate import verified_rounds
 from dranking.rankers.greedy.path import Doubt, SelectionPath, SelectionRules
 from dranking.rankers.leave_query_out.criterion import PathState
-from dranking.rankers.leave_query_out.held_out import PASSES, FeatureSets
+from dranking.rankers.leave_query_out.held_out import FeatureSets
 from dranking.rankers.leave_query_out.predictions import LqoMeasure, measure_sets
 
 Array = NDArray[np.float64]
@@ -118,7 +118,7 @@ class Search(ABC):
         """Whether patience ends the search after the rounds of a path."""
 
     def n_shared(self, kept: Sequence[Sequence[int]], errors: Sequence[float]) -> int:
-        """How many rounds of an earlier run, of any size and patience, this search repeats."""
+        """Number of rounds of an earlier run, of any size and patience, that this one repeats."""
         path = SelectionPath(self.path.regularization, self.path.initial_error)
         for selected, error in zip(kept, errors, strict=True):
             if not self.covers(selected) or self._patience_ends(path):
@@ -153,15 +153,13 @@ class Search(ABC):
     def _verify(self, path: SelectionPath, rounds: Sequence[int]) -> None:
         """Compare rounds with orthogonal factors, whose errors and weights replace wrong ones."""
         kept = [path.kept[r] for r in rounds]
-        if any(tuple(selected) not in self._state.verified for selected in kept):
-            self._gram.n_passes += PASSES
         found = verified_rounds(self._tiles, self._state, kept, path.regularization)
         for r, each in zip(rounds, found, strict=True):
-            off = abs(path.lqo_error[r] - each.error) + each.rounding
-            [share] = share_of_exact(np.array([each.error]), np.array([off])).tolist()
-            self._note(path, share, [path.kept[r][j] for j in each.uncertain])
+            off = np.array([abs(path.lqo_error[r] - each.error) + each.rounding, each.rounding])
+            share, stated = share_of_exact(np.array([each.error, each.error]), off).tolist()
             if share > EQUAL_ERRORS:
-                path.lqo_error[r], path.weights[r] = each.error, each.weights
+                path.lqo_error[r], path.weights[r], share = each.error, each.weights, stated
+            self._note(path, share, [path.kept[r][j] for j in each.uncertain])
 
     def _note(self, path: SelectionPath, share: float, features: Sequence[int]) -> None:
         """Note a relative error by rounding, and the features behind it."""

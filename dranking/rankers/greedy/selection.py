@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from dranking.data.dataset import Dataset
-from dranking.engine.executor import get_executor
+from dranking.engine.choose_executor import get_executor
 from dranking.engine.progress import report
 from dranking.engine.tiles import Tiles
 from dranking.files.places import AnyPlace
@@ -29,6 +29,7 @@ from dranking.rankers.leave_query_out.predictions import LqoMeasure
 from dranking.rankers.leave_query_out.refit import RefitCriterion
 from dranking.rankers.leave_query_out.sparse import SparseCriterion
 from dranking.rankers.linear.checks import check_positive, check_training_data
+from dranking.rankers.linear.pairs_to_learn import check_pairs
 
 SEARCHES: dict[str, type[Search]] = {
     "forward": ForwardSearch,
@@ -60,7 +61,8 @@ def select_paths(
         Rules of the selection.
     measure
         A measure of the leave-query-out predictions; see `LqoMeasure`. The predictions come from
-        the models after each round. The measure takes one more pass.
+        the models after each round. The measure takes one more pass for each lambda,
+        or three where rounds are refits.
     memory_limit
         Bytes to take over all workers, or text such as "8GB"; None means most of the available
         memory. Data and Gram rows that do not fit are read or computed again; the result is the
@@ -104,12 +106,13 @@ def select_paths(
 
     tiles = Tiles(dataset, run, resident=plan.resident, n_feature_blocks=plan.n_feature_blocks)
     criterion = _criterion(tiles, plan, size, rules)
-    n_passes = 1
     prefetch = Prefetch(rules)
     paths: list[SelectionPath] = []
     for first in range(0, len(regularizations), plan.n_lockstep):
         group = slice(first, first + plan.n_lockstep)
         gram, states = criterion.open(regularizations[group])
+        if first == 0:
+            check_pairs(gram.moments.label_norm, dataset, run)
         searches = [
             search(tiles, gram, state, value, rules)
             for state, value in zip(states, regularizations[group], strict=True)
@@ -120,18 +123,16 @@ def select_paths(
             rounds[group] = [Rounds.of(one.path) for one in searches]
             save_rounds(checkpoint, job, rounds)
             done, total = max(one.progress for one in searches)
-            passes = n_passes + gram.n_passes
-            report("select", done, total, passes=passes, lambdas=len(searches), **tiles.moved)
+            facts = {"passes": tiles.n_passes, "lambdas": len(searches), **tiles.moved}
+            report("select", done, total, **facts)
         results = [one.result for one in searches]
         for one, path in zip(searches, results, strict=True):
             one.certify(path)
-        n_passes += gram.n_passes
         if measure is not None:
-            n_passes += len(searches)
             for one, path in zip(searches, results, strict=True):
                 path.measured = one.measure_predictions(measure)
         paths += results
-    return Selection(paths, n_passes, plan.n_feature_blocks, tiles.bytes_read, tiles.traffic)
+    return Selection(paths, tiles.n_passes, plan.n_feature_blocks, tiles.bytes_read, tiles.traffic)
 
 
 def _check(dataset: Dataset, regularizations: Sequence[float], *, needs_documents: bool) -> None:

@@ -56,7 +56,7 @@ class PathState(ABC):
     Attributes
     ----------
     verified
-        What orthogonal factors said about sets of features, in their order.
+        Facts from orthogonal factors about sets of features, in the order of the sets.
     """
 
     def __init__(self, tiles: Tiles, regularization: float) -> None:

@@ -27,9 +27,8 @@ from dranking.kernels.lqo.state import BlockState, Start
 from dranking.kernels.machine.compile import frozen
 from dranking.kernels.machine.first_use import before_first_call
 from dranking.rankers.gram.moments import QueryMoments
-from dranking.rankers.gram.rows import GramRows, with_fresh_rows, with_kept_rows
+from dranking.rankers.gram.rows import GramRows
 from dranking.rankers.leave_query_out.criterion import PathState, Scores
-from dranking.rankers.leave_query_out.held_out import PASSES
 from dranking.rankers.leave_query_out.memory_plan import MOST_PICKS, MemoryPlan
 from dranking.rankers.leave_query_out.predictions import (
     LqoMeasure,
@@ -76,65 +75,7 @@ class DenseCriterion:
         return gram, states
 
 
-class RowsState(PathState):
-    """A state whose tasks use the Gram rows A_q[i, :] of every query q.
-
-    Parameters
-    ----------
-    tiles, gram
-        The data, and the Gram rows fetched so far.
-    regularization
-        lambda.
-    """
-
-    def __init__(self, tiles: Tiles, gram: GramRows, regularization: float) -> None:
-        super().__init__(tiles, regularization)
-        self._gram = gram
-
-    def removals(self, selected: Indices) -> tuple[Array, float]:
-        """(t,) leave-query-out errors without each selected feature, and the present error."""
-        self._gram.n_passes += PASSES
-        return super().removals(selected)
-
-    def _map_with_rows(
-        self,
-        function: Callable[..., Any],
-        states: list[Task],
-        features: Indices,
-        *values: Argument,
-        name: str,
-        feature_block: int | None = None,
-    ) -> list[Task]:
-        """Run `function(state, rows, slots, *values)` for every block, or for one feature block.
-
-        The Gram row of the j-th of `features`, which were all fetched, is `rows[slots[j], q, :]`
-        for query q. If rows are not kept, the task computes the rows first: one more pass.
-        """
-        gram = self._gram
-        if gram.kept:
-            return self._tiles.map_values(
-                partial(with_kept_rows, function),
-                states,
-                gram.kept,
-                Literal(gram.slots_of(features)),
-                *values,
-                name=name,
-                feature_block=feature_block,
-            )
-        gram.n_passes += feature_block is None
-        return self._tiles.map_blocks(
-            partial(with_fresh_rows, function),
-            gram.moments.blocks,
-            states,
-            Literal(features),
-            *values,
-            columns=features,
-            name=name,
-            feature_block=feature_block,
-        )
-
-
-class DenseState(RowsState):
+class DenseState(PathState):
     """The state of every block, updated by one pick or by several picks at once.
 
     An update reads the Gram rows of all selected features and writes the whole state, which takes
@@ -148,8 +89,10 @@ class DenseState(RowsState):
 
     Parameters
     ----------
-    tiles, gram, regularization
-        As in `RowsState`.
+    tiles, gram
+        The data, and the Gram rows fetched so far.
+    regularization
+        lambda.
     size
         Largest number of features that the path selects.
     n_states
@@ -168,7 +111,8 @@ class DenseState(RowsState):
         n_states: int,
         most_picks: int,
     ) -> None:
-        super().__init__(tiles, gram, regularization)
+        super().__init__(tiles, regularization)
+        self._gram = gram
         self._size, self._n_states = size, n_states
         self._most_picks = self._reach = most_picks
         self.reset()
@@ -222,7 +166,7 @@ class DenseState(RowsState):
         # After the loss of a worker, an abandoned update that began with the same state may still
         # run on another worker, and writes to the arrays that both updates would share.
         shared = self._n_again == 0 or self._tiles.executor.in_process
-        self._blocks = self._map_with_rows(
+        self._blocks = self._gram.map_with_rows(
             add_features if shared else partial(on_copy, add_features),
             self._before,
             features,
@@ -235,7 +179,7 @@ class DenseState(RowsState):
         )
 
     def _announced(self, features: Indices) -> Argument:
-        """What the feature block that holds the last feature tells the other feature blocks.
+        """The message of the feature block that holds the last feature to the other blocks.
 
         None if there is only one feature block.
         """
@@ -243,7 +187,7 @@ class DenseState(RowsState):
         if tiles.n_feature_blocks == 1:
             return Literal(None)
         owner = int(tiles.feature_block_of(features[-1]))
-        tasks = self._map_with_rows(
+        tasks = self._gram.map_with_rows(
             announce,
             self._before,
             features,
@@ -317,7 +261,7 @@ def initial_block(
 
 
 def announce(block: BlockState, rows: Array, slots: Indices, position: Indices) -> Array:
-    """What other feature blocks must know of a feature of this block; see `lqo.announcement`."""
+    """The facts about a feature of this block that other blocks need; see `lqo.announcement`."""
     numbers = (frozen(rows), frozen(slots), frozen(position))
     return lqo.announcement(_frozen_start(block), frozen(block.state), *numbers)
 

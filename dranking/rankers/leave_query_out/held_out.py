@@ -22,7 +22,13 @@ from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.executor import Task
 from dranking.engine.tile_tasks import Literal, Shared, given
 from dranking.engine.tiles import Tiles
-from dranking.kernels.lqo.factor_rounding import SAFETY, error_rounding, relative_rounding
+from dranking.kernels.lqo.factor_rounding import (
+    SAFETY,
+    error_rounding,
+    extrapolated_rounding,
+    relative_rounding,
+    sums_rounding,
+)
 from dranking.kernels.lqo.held_out import (
     HeldOut,
     Ridge,
@@ -42,13 +48,9 @@ from dranking.rankers.gram.triangular_factor import (
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-
 LEAST_LEFT = 1e-4
 """Least share of a coefficient of all queries that may be left to predictions without a query; they
 then lose four digits at most, and documents tie where nine are equal."""
-
-PASSES = 2
-"""Passes over the documents that the fits take, if no query is dominant."""
 
 
 class FeatureSets(NamedTuple):
@@ -81,7 +83,7 @@ class FeatureSets(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """What orthogonal factors say about a set of t features.
+    """Facts from orthogonal factors about a set of t features.
 
     Attributes
     ----------
@@ -117,6 +119,9 @@ class Fits(NamedTuple):
         (n_queries, t) the same without each feature.
     rounding
         (n_queries,) estimated error of `errors` by rounding.
+    moved
+        (n_queries,) estimated norm by which rounding moves the predictions of the query, times the
+        root of its weight; of documents.
     is_dominant
         (n_queries,) whether the query's values still have no meaning, since the factor of all other
         blocks was not there.
@@ -126,6 +131,7 @@ class Fits(NamedTuple):
     errors: Array
     without: Array
     rounding: Array
+    moved: Array
     is_dominant: NDArray[np.bool_]
 
 
@@ -253,7 +259,7 @@ def fit_block(
         Ridge regression of all queries on each set.
     """
     strips = list(centred_rows(block, columns, sets.features))
-    found = []
+    has_sums, found = isinstance(block, QueryStatistics), []
     for subset, model in zip(sets.subsets, models, strict=True):
         fits, first = _no_fits(block.n_queries, len(subset)), 0
         for rows, ptr in strips:
@@ -263,11 +269,14 @@ def fit_block(
                 _fill(fits, queries, group, model)
                 if predictions:
                     fits.is_dominant[queries] |= group.left < LEAST_LEFT
+            if has_sums:
+                own_fits = slice(first, first + len(ptr) - 1)
+                norms = np.sqrt(np.add.reduceat(np.square(np.column_stack(own)), ptr[:-1]))
+                fits.rounding[own_fits] += sums_rounding(fits.weights[own_fits], norms)
             first += len(ptr) - 1
         found.append(fits)
     if others is not None and any(fits.is_dominant.any() for fits in found):
-        digits_lost = 2 if isinstance(block, QueryStatistics) else 1
-        _fit_dominant(strips, others, sets, found, digits_lost, removals)
+        _fit_dominant(strips, others, sets, found, 2 if has_sums else 1, removals)
     return found
 
 
@@ -292,8 +301,32 @@ def _fit_dominant(
             [model] = _models(without[q].values, alone, digits_lost)
             rows = own[q].values
             group = hold_out_dominant(rows[:, subset], rows[:, -1], model.ridge, removals=removals)
-            label_norm = float(np.linalg.norm(rows[:, -1]))  # times the predictions of this query
-            _fill(fits, np.array([q]), group, model._replace(label_norm=2.0 * label_norm), True)
+            _fill(fits, np.array([q]), group, model)
+            used = [*subset.tolist(), -1]
+            rest = triangle_of(without[q].values[:, used])
+            _fill_rounding(fits, q, rest, rows[:, used], (model, sets.regularization, digits_lost))
+
+
+def _fill_rounding(
+    fits: Fits, q: int, others: Array, rows: Array, fitted: tuple[Model, float, int]
+) -> None:
+    """Fill in the rounding of a dominant query, from its rows and the factor of all others.
+
+    `fitted` has the model of the others, lambda, and how often digits are lost.
+    """
+    model, regularization, digits_lost = fitted
+    weights, errors = fits.weights[q], fits.errors[q : q + 1]
+    moved = extrapolated_rounding(others, rows[:, :-1], weights, regularization, digits_lost)
+    # The estimate has no digits itself where the others leave features dependent.
+    size = 2.0 * float(np.linalg.norm(rows[:, -1])) + float(np.sqrt(errors[0]))
+    moved += model.relative_rounding * size
+    own = sums_rounding(weights, np.linalg.norm(rows, axis=0))
+    if digits_lost == 1:
+        # The residuals of documents are off by the rounding of what they sum.
+        moved += float(np.sqrt(SAFETY * rows.shape[1] * np.finfo(float).eps * own))
+    fits.moved[q], fits.rounding[q] = moved, error_rounding(errors, np.array([moved]))[0]
+    if digits_lost == 2:
+        fits.rounding[q] += own
 
 
 def _models(factor: Array, sets: FeatureSets, digits_lost: int) -> list[Model]:
@@ -314,23 +347,22 @@ def _models(factor: Array, sets: FeatureSets, digits_lost: int) -> list[Model]:
 
 def _no_fits(n_queries: int, t: int) -> Fits:
     weights, without = np.zeros((n_queries, t)), np.zeros((n_queries, t))
-    errors, rounding = np.zeros(n_queries), np.zeros(n_queries)
-    return Fits(weights, errors, without, rounding, np.zeros(n_queries, dtype=np.bool_))
+    errors, rounding, moved = np.zeros((3, n_queries))
+    return Fits(weights, errors, without, rounding, moved, np.zeros(n_queries, dtype=np.bool_))
 
 
-def _fill(
-    fits: Fits, queries: NDArray[np.intp], group: HeldOut, model: Model, dominant: bool = False
-) -> None:
+def _fill(fits: Fits, queries: NDArray[np.intp], group: HeldOut, model: Model) -> None:
     norms = np.linalg.norm(group.residuals, axis=1)
     fits.weights[queries] = group.weights
     fits.errors[queries] = np.square(group.residuals).sum(axis=1)
     fits.without[queries] = group.without
     fits.is_dominant[queries] = group.margins < LEAST_MARGIN
-    # As in `kernels.lqo.factor_rounding.moved_residuals`; a dominant query has no margin.
+    # As in `kernels.lqo.factor_rounding.moved_residuals`.
     margins = np.clip(group.margins, LEAST_MARGIN, 1.0)
     own = SAFETY * (len(model.ridge.columns) + 1) * np.finfo(float).eps / margins
-    shares = np.ones(len(norms)) if dominant else np.sqrt(1.0 - margins)
-    off = np.maximum(own, model.relative_rounding) * (norms + shares * model.label_norm)
+    scale = norms + np.sqrt(1.0 - margins) * model.label_norm
+    off = np.maximum(own, model.relative_rounding) * scale
+    fits.moved[queries] = off
     fits.rounding[queries] = error_rounding(fits.errors[queries], off)
 
 

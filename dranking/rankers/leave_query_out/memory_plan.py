@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
-from dranking.engine.memory import format_bytes, parse_memory
+from dranking.engine.memory import parse_memory
 from dranking.engine.tile_layout import MAX_TILE_BYTES, tile_ranges
 from dranking.errors import UsageError
+from dranking.files.sizes import format_bytes
 from dranking.rankers.linear.checks import check_whole
 
 MOST_PICKS = 16
@@ -27,7 +28,7 @@ decoding, and what the allocator keeps of earlier blocks."""
 
 
 class MemoryPlan(NamedTuple):
-    """What a selection keeps in memory.
+    """The arrays that a selection keeps in memory.
 
     Attributes
     ----------
@@ -70,7 +71,7 @@ class Needs:
     size
         Largest number of features selected at the same time.
     executor
-        Where tasks run.
+        The executor that runs the tasks.
     n_feature_blocks
         Number of parts into which the features are split.
 
@@ -260,7 +261,7 @@ def needed_feature_blocks(
 
 
 def why_not_split(dataset: Dataset, whole_queries: bool) -> str | None:
-    """Why there can be only one feature block; None if there can be more."""
+    """The reason why there is only one feature block; None if there can be more."""
     if not dataset.has_documents:
         return "statistics of queries are not split by features"
     if dataset.is_sparse:

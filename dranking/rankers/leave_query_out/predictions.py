@@ -101,7 +101,7 @@ def measure_block_predictions(
     factors, products
         As in `held_out_weights`: the Cholesky factors of M_q[S, S], and c_q[S].
     measure
-        What is computed from the predictions.
+        The criterion that is computed from the predictions.
     """
     t = features.shape[1]
     weights = np.zeros((block.n_queries, t, t))

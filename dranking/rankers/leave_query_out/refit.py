@@ -18,10 +18,8 @@ from dranking.kernels.lqo.held_out import add_back_fitting_scores
 from dranking.kernels.lqo.rounding import squared_losses
 from dranking.rankers.gram.moments import QueryMoments
 from dranking.rankers.gram.rows import GramRows
-from dranking.rankers.leave_query_out.criterion import Scores
-from dranking.rankers.leave_query_out.dense import RowsState
+from dranking.rankers.leave_query_out.criterion import PathState, Scores
 from dranking.rankers.leave_query_out.held_out import (
-    PASSES,
     FeatureSets,
     Fits,
     fit_without_each_query,
@@ -48,14 +46,15 @@ class RefitCriterion:
         return gram, [RefitState(self._tiles, gram, value) for value in regularizations]
 
 
-class RefitState(RowsState):
+class RefitState(PathState):
     """The features S selected along one path, whose Gram rows were all fetched.
 
-    The parameters are as in `RowsState`.
+    The parameters are as in `DenseState`.
     """
 
     def __init__(self, tiles: Tiles, gram: GramRows, regularization: float) -> None:
-        super().__init__(tiles, gram, regularization)
+        super().__init__(tiles, regularization)
+        self._gram = gram
         self.reset()
 
     def reset(self) -> None:
@@ -84,11 +83,10 @@ class RefitState(RowsState):
         total_rows = gram.rows_of(self._selected.tolist())
         totals = (moments.diagonal, moments.products, total_rows, regularization)
         sets = FeatureSets.of([self._selected.tolist()], regularization)
-        gram.n_passes += PASSES
         fits, models = fit_without_each_query(self._tiles, sets)
         [found] = verified_of(self._tiles, sets, fits, models)
         self.verified[tuple(self._selected.tolist())] = found
-        parts = self._map_with_rows(
+        parts = self._gram.map_with_rows(
             back_fitting_scores,
             moments.blocks,
             self._selected,
@@ -115,7 +113,7 @@ def back_fitting_scores(
 ) -> tuple[Array, NDArray[np.float32]]:
     """(n_features + 1,) scores of a block: the error with each candidate, and the present error.
 
-    Also the (n_features,) squared losses.
+    The second result is the (n_features,) squared losses.
     """
     [fit] = fits
     n = moments.diagonal.shape[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset, View
+from dranking.data.tables.any_table import is_dask, is_dask_frame
 from dranking.engine.blas_threads import with_one_blas_thread
-from dranking.engine.collections.one_expression import is_dask, is_dask_frame
+from dranking.engine.choose_executor import get_executor
 from dranking.engine.collections.query_tables import (
     QueryTable,
     QueryValues,
@@ -28,11 +29,12 @@ from dranking.engine.collections.scores import (
     lazy_scores_by_query,
 )
 from dranking.engine.dask_collections import Placed, as_dataset, place
-from dranking.engine.executor import Executor, Task, get_executor
+from dranking.engine.executor import Executor, Task
 from dranking.engine.map_blocks import map_blocks
-from dranking.engine.memory import format_bytes
 from dranking.engine.tiles import Tiles
-from dranking.errors import UsageError
+from dranking.errors import SCALE, STATED_ACCURACY, AccuracyWarning, UsageError, warn_user
+from dranking.files.sizes import format_bytes
+from dranking.kernels.lqo.factor_rounding import SAFETY, share_of_exact
 from dranking.kernels.lqo.held_out import weights_of
 from dranking.rankers.gram.triangular_factor import MAX_FACTORED_FEATURES
 from dranking.rankers.leave_query_out.held_out import FeatureSets, Fits, fit_without_each_query
@@ -68,7 +70,8 @@ def leave_query_out_scores(
 
     The model of a query is RankRLS on the features that `ranker` selected, with its lambda and its
     scaling of features, fitted to all other queries of `X`. All models come from two passes over
-    the data, as the leave-query-out error does, and not from refits.
+    the data, as the leave-query-out error does, and not from refits; a third pass finds how far
+    rounding may have moved the scores.
 
     Parameters
     ----------
@@ -100,6 +103,11 @@ def leave_query_out_scores(
         If the data is wrong, or lacks features.
     TryAgainError
         When scores are computed: if a partition then holds other queries than before.
+
+    Warns
+    -----
+    AccuracyWarning
+        If rounding may have moved scores by more than 1e-6 of their spread within a query.
 
     References
     ----------
@@ -232,12 +240,68 @@ def _fitted(
 ) -> tuple[Tiles, list[Task], Array]:
     """The models of all queries, as tasks with a list of `Fits` for each block.
 
-    Also the (n_features,) weights that are fitted to all queries.
+    The last result is the (n_features,) weights that are fitted to all queries.
     """
     tiles = Tiles(dataset, executor, resident=False)
     sets = FeatureSets.of([range(dataset.n_features)], regularization)
     fits, [model] = fit_without_each_query(tiles, sets, predictions=True)
+    found: InDoubt = tiles.sum(
+        tiles.map_blocks(_in_doubt, fits, name="rounding-of-scores"), _unchanged, "rounding"
+    )
+    if found.n_queries:
+        warn_user(
+            f"rounding may have moved the leave-query-out scores of {found.n_queries:,} of "
+            f"{dataset.n_queries:,} queries by more than 1e-6 of their spread within the query, "
+            f"and up to a share of {found.share:.0e}. Scale the features ({SCALE}), "
+            "or leave out features that depend on others or lie far from zero.",
+            AccuracyWarning,
+        )
     return tiles, fits, with_one_blas_thread(weights_of, model.ridge, dataset.n_features)
+
+
+@dataclass(frozen=True)
+class InDoubt:
+    """The queries whose scores rounding may have moved by more than `STATED_ACCURACY`.
+
+    Attributes
+    ----------
+    n_queries
+        Their number; `+` adds.
+    share
+        The largest share of the spread of a query's scores, at most 1.
+    """
+
+    n_queries: int
+    share: float
+
+    def __add__(self, other: InDoubt) -> InDoubt:
+        return InDoubt(self.n_queries + other.n_queries, max(self.share, other.share))
+
+
+def _in_doubt(block: QueryBlock, fits: Sequence[Fits]) -> InDoubt:
+    """The queries in doubt of a block of labelled documents.
+
+    The predictions of a query move with its model; and a score is a sum of products with features
+    that were not centred, whose rounding is a share of the sum of their sizes.
+    """
+    [fit] = fits
+    if not block.n_queries:
+        return InDoubt(0, 0.0)
+    starts, sizes = block.query_ptr[:-1], np.diff(block.query_ptr)
+    weights = np.repeat(fit.weights, sizes, axis=0).T
+    scores = linear_scores(block.features, weights)
+    scores = scores - np.repeat(np.add.reduceat(scores, starts) / sizes, sizes)
+    summed = linear_scores(abs(block.features), np.abs(weights))
+    spread, summed = np.sqrt(np.add.reduceat(np.square((scores, summed)), starts, axis=1))
+    roots = np.sqrt(block.weights)
+    moved = np.divide(fit.moved, roots, out=np.zeros(len(roots)), where=roots > 0.0)
+    off = moved + SAFETY * np.finfo(float).eps * summed
+    share = share_of_exact(spread, np.where(sizes > 1, off, 0.0))
+    return InDoubt(int((share > STATED_ACCURACY).sum()), float(share.max()))
+
+
+def _unchanged(found: InDoubt) -> InDoubt:
+    return found
 
 
 def _query_table(block: QueryBlock, fits: Sequence[Fits]) -> QueryTable:

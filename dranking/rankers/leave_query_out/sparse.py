@@ -28,7 +28,6 @@ from dranking.kernels.machine.compile import frozen
 from dranking.rankers.gram.moments import TotalMoments
 from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.leave_query_out.criterion import PathState, Scores
-from dranking.rankers.leave_query_out.held_out import PASSES
 from dranking.rankers.leave_query_out.memory_plan import MemoryPlan
 from dranking.rankers.leave_query_out.predictions import (
     LqoMeasure,
@@ -88,11 +87,6 @@ class SparseState(PathState):
         """Leave-query-out errors with each candidate."""
         return self._scorer.answer(self)
 
-    def removals(self, selected: Indices) -> tuple[Array, float]:
-        """(t,) leave-query-out errors without each selected feature, and the present error."""
-        self._scorer.count_passes(PASSES)
-        return super().removals(selected)
-
     def least_pivots(self, selected: Indices) -> Array:
         """(t,) smallest pivot of each selected feature in the held-out systems of all queries."""
         return self._scorer.least_pivots(selected, self.regularization)
@@ -119,7 +113,6 @@ class _Scorer:
         if state in self._asked:
             questions = [self._question(*asked) for asked in self._asked.items()]
             answers = self._tiles.sum_blocks(block_gains, *questions, name="scores")
-            self._rows.n_passes += 1
             self._answers.update(zip(self._asked, answers, strict=True))
             self._asked.clear()
         gains, error, losses = self._answers[state]
@@ -134,13 +127,8 @@ class _Scorer:
     def least_pivots(self, selected: Indices, regularization: float) -> Array:
         """(t,) smallest pivots over all queries; one pass."""
         fit = self._fit(selected, np.empty(0, dtype=np.int64), regularization)
-        self.count_passes(1)
         tiles = self._tiles
         return tiles.least(block_pivots, tiles.data, Literal(fit), name="pivots")
-
-    def count_passes(self, number: int) -> None:
-        """Count passes over X."""
-        self._rows.n_passes += number
 
     def _question(self, state: SparseState, candidates: Indices) -> Any:
         fit = self._fit(state.selected, candidates, state.regularization)
@@ -169,7 +157,7 @@ def block_gains(
 ) -> tuple[tuple[Array, float, NDArray[np.float32]], ...]:
     """For every path, the change of the block's error by each candidate, and the block's error.
 
-    Also the squared losses of the candidates.
+    The third result of each path is the squared losses of the candidates.
     """
     arrays, answers = _arrays(block), []
     for fit, candidates in questions:

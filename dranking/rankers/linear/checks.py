@@ -5,6 +5,7 @@ Imports no scikit-learn: commands that train nothing use these checks too.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -18,6 +19,18 @@ def check_positive(name: str, value: Any) -> None:
     """Raise UsageError unless `value` is a finite number above 0."""
     if not (_is(value, Real) and np.isfinite(value) and value > 0):
         raise UsageError(f"{name} is {value!r}; it must be a finite number above 0.")
+
+
+def values_to_try(name: str, values: Any) -> list[Any]:
+    """The values of a grid as a list; UsageError if they are no list, or there are none."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise UsageError(
+            f"{name} is {values!r}; give the values to try as a list, such as [1.0, 8.0], or "
+            "[2.0**e for e in range(11)]."
+        )
+    if not (found := list(values)):
+        raise UsageError(f"{name} is empty; give at least one value to try.")
+    return found
 
 
 def check_whole(name: str, value: Any) -> None:

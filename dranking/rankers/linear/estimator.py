@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -14,19 +14,20 @@ from sklearn.exceptions import NotFittedError
 from dranking.data.column_forms import Scaling, source_names
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import Normalize, scaled
-from dranking.data.tables.any_table import is_table
-from dranking.engine.collections.one_expression import is_dask, is_dask_frame
+from dranking.data.tables.any_table import is_dask, is_dask_frame, is_table
+from dranking.engine.choose_executor import get_executor
 from dranking.engine.dask_collections import as_dataset
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.errors import DataError, ScalingWarning, UsageError, warn_user
+from dranking.files.places import is_path
 from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
 from dranking.metrics.per_query import PerQuery
 from dranking.metrics.scorers import measured_rows
 from dranking.rankers.linear.checks import check_training_data
 from dranking.rankers.linear.evaluation import measure_blocks
 from dranking.rankers.linear.fit_arguments import is_standardised, refusing_others
-from dranking.rankers.linear.model import LinearModel, versions
+from dranking.rankers.linear.model import CLICK_NIGHTS, LinearModel, versions
 from dranking.rankers.linear.options import Options, json_ready
 from dranking.rankers.linear.scoring import table_scores
 
@@ -93,15 +94,16 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X
-            A data set (`dranking.open_dataset`); a table or dask DataFrame; or features
-            (n_documents, n_features) in any in-memory or Dask form. Dask collections stay on the
-            workers.
+            A data set (`dranking.open_dataset`); a path or URL, a table or dask DataFrame; or
+            features (n_documents, n_features) in any in-memory or Dask form. Dask collections stay
+            on the workers.
         y
             (n_documents,) relevance, any real numbers. Documents with NaN are unlabelled and left
-            out. With a table or dask DataFrame, the name of a column ("relevance" by default).
+            out. With a path, a table or dask DataFrame, the name of a column ("relevance" by
+            default).
         qid
             (n_documents,) query ids; the rows of a query are adjacent, except in Dask collections.
-            With a table or dask DataFrame, the name of a column ("qid" by default).
+            With a path, a table or dask DataFrame, the name of a column ("qid" by default).
         query_weights
             (n_queries,) weights, at least 0.
         executor
@@ -140,8 +142,8 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             come in the order of selection or of the training data. The `LinearModel` of `to_model`
             takes them in the order of its `feature_names`.)
         qid
-            (n_documents,) query ids of the rows of a table or an array, if features are scaled
-            query by query; the rows of a query are adjacent.
+            (n_documents,) query ids of the rows of a table or an array, or the name of a column of
+            the table, if features are scaled query by query; the rows of a query are adjacent.
         executor
             "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -179,10 +181,10 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             If the data does not fit the model, or no query has a relevant document.
         """
         self._check_fitted()
-        holds_qid = isinstance(X, Dataset) or is_dask(X) or is_table(X)
+        holds_qid = isinstance(X, Dataset) or is_dask(X) or is_table(X) or is_path(X)
         if qid is None and not (holds_qid and (y is None or isinstance(y, str))):
             raise UsageError(NO_QID)
-        has_labels = is_table(X) and (qid is None or isinstance(qid, str))
+        has_labels = is_path(X) or (is_table(X) and (qid is None or isinstance(qid, str)))
         if isinstance(X, Dataset) or is_dask(X) or has_labels:
             names = list(self.feature_names_in_)
             if is_dask_frame(X) and not isinstance(qid, str | None) and {*names} <= {*X.columns}:
@@ -233,7 +235,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         return self.fitted_model()
 
     def fitted_model(self) -> LinearModel:
-        """What `to_model` returns, without its warning: a model of the columns that `fit` took."""
+        """The result of `to_model` without its warning: a model of the columns that `fit` took."""
         self._check_fitted()
         used = np.flatnonzero(self.coef_)
         return LinearModel(
@@ -295,7 +297,8 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(sources)
         self.feature_names_ = dataset.feature_names
         self._transforms: tuple[Scaling, ...] = dataset.transforms
-        self._data_facts = dataset.facts
+        nights = dataset.click_nights
+        self._data_facts = dataset.facts | ({} if nights is None else {CLICK_NIGHTS: list(nights)})
         return self
 
     def _check_fitted(self) -> None:
@@ -303,14 +306,18 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first.")
 
 
-def feature_indices(dataset: Dataset, features: Sequence[int | str]) -> list[int]:
-    """Indices of features that are named by index or by name.
+def feature_indices(dataset: Dataset, features: Sequence[int | str], name: str) -> list[int]:
+    """Indices of features that are named by index or by name; `name` is that of the parameter.
 
     Raises
     ------
+    UsageError
+        If a single feature is given instead of a list.
     DataError
         If the data has no feature of such a name.
     """
+    if isinstance(features, str) or not isinstance(features, Iterable):
+        raise UsageError(f"{name} is {features!r}; it is a list of features: [{features!r}].")
     return [
         int(dataset.columns_of([feature])[0]) if isinstance(feature, str) else feature
         for feature in features

@@ -12,8 +12,7 @@ from sklearn.utils import check_array
 
 from dranking.data.column_forms import forms_of
 from dranking.data.dataset import Dataset, check_features_there
-from dranking.data.tables.any_table import as_table, is_table
-from dranking.engine.collections.one_expression import is_dask, is_dask_frame
+from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table
 from dranking.engine.collections.scores import frame_columns
 from dranking.errors import DataError, UsageError
 from dranking.rankers.linear.estimator import LinearRanker

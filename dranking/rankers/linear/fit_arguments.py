@@ -21,12 +21,15 @@ OTHER_QUERIES = (
 )
 
 INSTEAD = {
-    **dict.fromkeys(["eval_set", "eval_group", "eval_qid"], OTHER_QUERIES),
+    **dict.fromkeys(
+        ["eval_set", "eval_group", "eval_qid", "early_stopping_rounds", "callbacks"], OTHER_QUERIES
+    ),
+    "categorical_feature": "make columns of 0 and 1 of it first, as pandas.get_dummies does",
     "group": "pass the query id of each row, qid=np.repeat(np.arange(len(group)), group)",
     "groups": "pass the query id of each row as qid=",
-    "sample_weight": "pass query_weights=, one weight for each query",
+    **dict.fromkeys(["sample_weight", "weight"], "pass query_weights=, one weight for each query"),
 }
-"""What to pass in place of arguments that the `fit` of other libraries has."""
+"""Advice on arguments that the `fit` of other libraries has: what to pass in their place."""
 
 LIKE_ROUNDING = 1e-5
 """Distance of means from 0 and of variances from 1 that float32 explains."""
@@ -40,6 +43,11 @@ def refusing_others(fit: Callable[Arguments, Fitted]) -> Callable[Arguments, Fit
         for name, instead in INSTEAD.items():
             if name in options:
                 raise TypeError(f"{type(args[0]).__name__}.fit takes no {name}: {instead}.")
+        if len(args) > 3:  # self, X and y
+            raise TypeError(
+                f"{type(args[0]).__name__}.fit takes two arguments without a name: pass the query "
+                "ids as qid=, fit(X, y, qid=qid), and other arguments by name too."
+            )
         return fit(*args, **options)
 
     return checked

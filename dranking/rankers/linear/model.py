@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ import dranking
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import Transform
 from dranking.data.dataset import Dataset
-from dranking.engine.executor import get_executor
+from dranking.engine.choose_executor import get_executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, problems_in
 from dranking.files.json_files import read_json
@@ -27,6 +27,9 @@ SCHEMA_VERSION = 1
 MAX_MODEL_BYTES = 256 * 2**20
 N_SHOWN = 5
 """Features in the short text of a model."""
+
+CLICK_NIGHTS: Final = "click_nights"
+"""Entry of the training data in the provenance: first and last night of the clicks."""
 
 
 class LinearModel(BaseModel):
@@ -90,8 +93,8 @@ class LinearModel(BaseModel):
             include others; or an array (n_documents, len(feature_names)) of this model's features
             in order. DataFrames and arrays of Dask too.
         qid
-            (n_documents,) query ids of the rows of a table or an array, if features are scaled
-            query by query; the rows of a query are adjacent.
+            (n_documents,) query ids of the rows of a table or an array, or the name of a column of
+            the table, if features are scaled query by query; the rows of a query are adjacent.
         executor
             "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -133,6 +136,18 @@ class LinearModel(BaseModel):
         """The model as an indented JSON document."""
         return json.dumps(self.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
 
+    @property
+    def click_nights(self) -> tuple[str, str] | None:
+        """First and last night of the clicks that the model was trained on, if it records them."""
+        data = self.provenance.get("data")
+        nights = data.get(CLICK_NIGHTS) if isinstance(data, dict) else None
+        return None if nights is None else (str(nights[0]), str(nights[1]))
+
+    def trained_on_clicks_of(self, nights: tuple[str, str]) -> LinearModel:
+        """The model with the nights of its clicks in the provenance."""
+        data = {**self.provenance.get("data", {}), CLICK_NIGHTS: list(nights)}
+        return self.model_copy(update={"provenance": {**self.provenance, "data": data}})
+
     def save(
         self,
         path: AnyPlace,
@@ -145,7 +160,7 @@ class LinearModel(BaseModel):
         Parameters
         ----------
         path
-            Where to write: a local path or a URL.
+            The place to write to: a local path or a URL.
         overwrite
             Replace a file that exists.
         storage_options

@@ -22,15 +22,15 @@ Array = NDArray[np.float64]
 
 
 class _Columns(NamedTuple):
-    """What a step of a pipeline passes on: named columns x, as ``(x - shift) / scale``."""
+    """The output of a step of a pipeline: named columns x, as ``(x - shift) / scale``."""
 
     names: list[str]
     shift: Array
     scale: Array
 
 
-def to_model(ranker: LinearRanker | Pipeline) -> LinearModel:
-    """The model of a fitted ranker, or of a pipeline that ends with one.
+def to_model(ranker: Any) -> LinearModel:
+    """The model of a fitted ranker, of a pipeline that ends with one, or of a search for one.
 
     The model of a pipeline takes the columns that the pipeline takes, and carries its scalings out.
     (`to_model` of the ranker in the pipeline alone would take the columns that reach the ranker,
@@ -41,7 +41,8 @@ def to_model(ranker: LinearRanker | Pipeline) -> LinearModel:
     ranker
         A fitted linear ranker; or a `Pipeline` of `StandardScaler`, `MinMaxScaler`,
         `MaxAbsScaler`, `RobustScaler`, and of selectors, which have `get_support`, with a linear
-        ranker as its last step.
+        ranker as its last step; or a search, such as `GridSearchCV`, whose best estimator is one of
+        these.
 
     Raises
     ------
@@ -61,6 +62,7 @@ def to_model(ranker: LinearRanker | Pipeline) -> LinearModel:
     >>> dr.to_model(pipeline).transforms
     (Standard(kind='standard', mean=(2.0,), scale=(1.0,)),)
     """
+    ranker = getattr(ranker, "best_estimator_", ranker)
     if isinstance(ranker, LinearRanker):
         return ranker.to_model()
     *steps, last = _steps_of(ranker)
@@ -89,11 +91,20 @@ def to_model(ranker: LinearRanker | Pipeline) -> LinearModel:
 
 
 def _steps_of(pipeline: Any) -> list[Any]:
-    """The steps of a fitted pipeline without those that do nothing."""
+    """The steps of a fitted pipeline and of those within it, without those that do nothing."""
     if not isinstance(pipeline, Pipeline):
-        raise UsageError(f"{type(pipeline).__name__} is neither a linear ranker nor a pipeline.")
+        raise UsageError(
+            f"{type(pipeline).__name__} is neither a linear ranker, nor a pipeline, nor a fitted "
+            "search for one of these."
+        )
     check_is_fitted(pipeline)
-    return [step for _, step in pipeline.steps if step not in (None, "passthrough")]
+    steps: list[Any] = []
+    for _, step in pipeline.steps:
+        if isinstance(step, Pipeline):
+            steps += _steps_of(step)
+        elif step not in (None, "passthrough"):
+            steps.append(step)
+    return steps
 
 
 def _first_columns(step: Any) -> _Columns:
@@ -111,9 +122,10 @@ def _after(step: Any, columns: _Columns) -> _Columns:
         return _Columns(names, columns.shift[kept], columns.scale[kept])
     if type(step) not in SCALERS or getattr(step, "clip", False):
         raise UsageError(
-            f"{step!r} makes columns of its own: a model knows only the columns that the pipeline "
-            f"takes, selected, and scaled by {', '.join(kind.__name__ for kind in SCALERS)}. Use "
-            "normalize= of the ranker, or make the columns before the data is stored."
+            f"{type(step).__name__} makes columns of its own, or fills or limits their values: a "
+            "model knows only the columns that the pipeline takes, selected, and scaled by "
+            f"{', '.join(kind.__name__ for kind in SCALERS)}. Use normalize= of the ranker, or "
+            "make the columns before the data is stored."
         )
     shift, scale = SCALERS[type(step)](step)
     return columns._replace(
@@ -134,4 +146,4 @@ SCALERS: dict[type, Callable[[Any], tuple[Any, Any]]] = {
         _or(s.scale_ if s.with_scaling else None, 1.0),
     ),
 }
-"""What is subtracted, and what the difference is divided by, of scikit-learn's scalers."""
+"""For scikit-learn's scalers: the number that is subtracted, and the number to divide by then."""

@@ -13,12 +13,12 @@ from scipy import sparse
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.column_forms import Scaling, forms_of, missing_transforms, source_names
 from dranking.data.dataset import Dataset, check_features_there
-from dranking.data.tables.any_table import as_table, is_table
+from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table
 from dranking.data.tables.recorded_scalings import recorded_transforms
-from dranking.engine.collections.one_expression import is_dask, is_dask_frame
 from dranking.engine.collections.scores import lazy_scores
 from dranking.engine.dask_collections import as_dataset
 from dranking.errors import DataError, UsageError
+from dranking.files.places import is_path
 
 Transforms: TypeAlias = tuple[Scaling, ...]
 
@@ -46,6 +46,10 @@ def table_scores(
     UsageError
         If the features are scaled query by query, and `qid` is None.
     """
+    if is_path(X):
+        raise UsageError(f"X is a path; give the data there: dranking.open_dataset({str(X)!r}).")
+    if isinstance(qid, str) and not is_dask(X):
+        qid = _column(X, qid)
     if not is_table(X) and np.ndim(X) < 2:
         raise DataError(
             f"X has shape {np.shape(X)}; it must be (n_documents, n_features). Reshape your data: "
@@ -72,6 +76,19 @@ def table_scores(
     rows = as_dataset(X, None, qid=np.zeros(n_rows, dtype=np.int64) if qid is None else qid)
     blocks = rows.read_blocks(columns=places)
     return np.concatenate([score_block(block, weights[used], missing)[1] for block in blocks])
+
+
+def _column(X: Any, name: str) -> Any:
+    """A column of a table; UsageError if there is no table, DataError if there is no column."""
+    if not is_table(X):
+        raise UsageError(
+            f"qid is {name!r}, the name of a column, and X is no table: pass the query id of each "
+            "row."
+        )
+    table = as_table(X)
+    if name not in table.column_names:
+        raise DataError(f"the table has no column {name!r} of query ids.")
+    return table[name]
 
 
 def _used_columns(
@@ -155,7 +172,7 @@ def columns_of_collection(
 
 
 def by_partition(model: str) -> UsageError:
-    """What is raised if the rows of a dask collection would be scaled query by query."""
+    """The error if the rows of a dask collection would be scaled query by query."""
     return UsageError(
         f"{model} scores the partitions of a dask collection one by one, so that features "
         "cannot be scaled within queries, and qid= has no use: write the collection to parquet "
@@ -180,13 +197,20 @@ def locate_features(
     Raises
     ------
     DataError
-        If features are missing, or the data has another scaling.
+        If features are missing, the data has another scaling, or rows of a query lie apart and its
+        features need a scaling by all documents of the query.
     """
     if forms_of(dataset.transforms) is None:
         names = source_names(names, transforms)
     columns = dataset.columns_of(names)
     present = tuple(t.restricted(columns) for t in dataset.transforms)
-    return columns, missing_transforms(transforms, present)
+    missing = missing_transforms(transforms, present)
+    within = [each.kind for each in missing if each.of_query]
+    if within:
+        dataset.check_whole_queries(
+            f"The model scales features by all documents of a query ({', '.join(within)})"
+        )
+    return columns, missing
 
 
 def linear_scores(features: FeatureMatrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 from sklearn.exceptions import ConvergenceWarning
 
 from dranking.engine.progress import report
-from dranking.errors import DataError, warn_user
+from dranking.errors import SCALE, DataError, warn_user
 from dranking.kernels.listwise.simplex import minimise_on_simplex
 from dranking.rankers.training.checkpoint import (
     Arrays,
@@ -128,7 +128,7 @@ def minimise(
     risk
         Convex function from w (n,) to R(w) and a subgradient (n,).
     largest
-        (n,) largest |x| of each feature, whose products with w are rounded in scores.
+        (n,) largest |x| of each feature, as scores read it: its product with w is rounded there.
     regularization
         lambda > 0.
     tol
@@ -187,7 +187,7 @@ def warn_of_gap(found: Minimum, names: Sequence[str]) -> None:
         f"the duality gap is {found.gap:.3g} after {found.n_iter} rounds, above its target "
         f"{found.target_gap:.3g}; the steps depend on the units of the features, largest for "
         f"{' and '.join(names[i] for i in largest)}: scale the features "
-        "(--normalize standard), or raise max_iter, tol or regularization.",
+        f"({SCALE}), or raise max_iter, tol or regularization.",
         ConvergenceWarning,
     )
 
@@ -286,7 +286,7 @@ class Planes:
 
 
 class _Facts(BaseModel):
-    """What a checkpoint stores of a round beside its arrays."""
+    """The values of a round that a checkpoint stores beside its arrays."""
 
     model_config = ConfigDict(extra="forbid")
     objective: FiniteFloat

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import Executor
 from dranking.errors import UsageError
 from dranking.files.places import AnyPlace
 from dranking.losses.margins import MarginRule, Margins, margin_targets
@@ -110,14 +111,16 @@ class MaxMarginRanker(LinearRanker):
     coef_ : (n_features_in_,) float64
         Weights.
     objective_ : float
-        Objective at the weights.
+        Objective at the weights; for `SGD` on very many pairs an estimate, as in `SPD`.
+    objective_standard_error_ : float
+        Standard error of `objective_` by draws of pairs; 0 where all pairs or lists count.
     gap_ : float
         Duality gap: the minimum is at most this much below `objective_`. NaN for `SGD`.
     relative_rounding_ : float
         `gap_` as a share of `objective_`: how far rounding, and an end at `tol`, left the objective
         above its minimum. "newton" warns where this is above 1e-6, as `RankSVM` does;
-        "cutting-planes" where this is above `tol`, which is what was asked for. NaN for `SGD`,
-        whose steps claim no minimum.
+        "cutting-planes" where this is above `tol`, which is what was asked for. For `SGD`, whose
+        steps claim no minimum, by which share rounding moved `objective_`, as in `SPD`.
     n_iter_ : int
         Rounds of "cutting-planes", or steps of "newton" or `SGD`.
     n_terms_ : float
@@ -144,6 +147,7 @@ class MaxMarginRanker(LinearRanker):
     """
 
     objective_: float = field(init=False)
+    objective_standard_error_: float = field(init=False)
     gap_: float = field(init=False)
     relative_rounding_: float = field(init=False)
     n_iter_: int = field(init=False)
@@ -200,7 +204,8 @@ class MaxMarginRanker(LinearRanker):
         ConvergenceWarning
             If `max_iter` does not suffice.
         AccuracyWarning
-            If rounding keeps "newton" farther from the minimum than 1e-6; it names columns.
+            If rounding keeps "newton" farther from the minimum than 1e-6, or may have moved the
+            objective of `SGD` by more; it names columns.
         """
         self._check(validation)
         executor = get_executor(executor)
@@ -209,11 +214,13 @@ class MaxMarginRanker(LinearRanker):
         if self.loss != "pairwise" or self.margins == "levels":
             check_grades(dataset, executor)
         self.gap_, self.learning_curve_, self.n_levels_ = np.nan, (), 0
+        self.objective_standard_error_ = 0.0
         if self.loss == "pairwise":
             coef = self._fit_pairs(dataset, validation, executor)
         else:
             coef = self._fit_lists(dataset, validation, executor)
-        self.relative_rounding_ = share_above_minimum(self.gap_, self.objective_)
+        if self._steps is None:
+            self.relative_rounding_ = share_above_minimum(self.gap_, self.objective_)
         self._set_weights(dataset, coef)
         return self
 
@@ -228,7 +235,7 @@ class MaxMarginRanker(LinearRanker):
             learner = MarginSPD(rule, **self._sgd_options(self._steps))
             return self._fit_by_sgd(learner, dataset, validation, executor)
         if self.solver == "cutting-planes":
-            largest = objective.largest_values()
+            largest = objective.largest_distances()
             return self._minimise_by_cutting_planes(objective.hinge_risk, largest, dataset)
         tol = self.tol * NEWTON_SHARE
         found = minimise_hinge(objective, 0.0, np.zeros(dataset.n_features), tol, self.max_iter)
@@ -244,7 +251,7 @@ class MaxMarginRanker(LinearRanker):
         if self._steps is not None:
             steps = ListwiseSGD(objective, **self._sgd_options(self._steps))
             return self._fit_by_sgd(steps, dataset, validation, executor)
-        largest = objective.largest_values()
+        largest = objective.largest_distances()
         return self._minimise_by_cutting_planes(objective.risk, largest, dataset)
 
     def _minimise_by_cutting_planes(self, risk: Risk, largest: Array, dataset: Dataset) -> Array:
@@ -264,6 +271,8 @@ class MaxMarginRanker(LinearRanker):
         """Fit `learner`, and take over its results."""
         learner.fit(dataset, validation=validation, executor=executor)
         self.objective_, self.n_iter_ = learner.objective_, learner.n_steps_
+        self.objective_standard_error_ = learner.objective_standard_error_
+        self.relative_rounding_ = learner.relative_rounding_
         self.learning_curve_ = learner.learning_curve_
         return learner.coef_
 
@@ -315,7 +324,8 @@ class MaxMarginRanker(LinearRanker):
     def _fit_facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {
             "objective": self.objective_,
-            "relative_rounding": None if np.isnan(self.gap_) else self.relative_rounding_,
+            "objective_standard_error": self.objective_standard_error_,
+            "relative_rounding": self.relative_rounding_,
             "n_iter": self.n_iter_,
             "n_terms": self.n_terms_,
             "n_levels": self.n_levels_,

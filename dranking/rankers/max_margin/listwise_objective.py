@@ -14,18 +14,23 @@ from dranking.engine.executor import Executor
 from dranking.engine.tile_tasks import Literal as Same
 from dranking.engine.tiles import Tiles
 from dranking.errors import DataError, UsageError
+from dranking.kernels.far_columns import far_columns
 from dranking.kernels.listwise.rankings import Lists
 from dranking.losses.listwise import (
     ArgmaxHinge,
     ListLoss,
+    ListTargets,
     Measure,
     SumHinge,
     lists_of,
     listwise_of_model,
     n_lists,
+    stated_losses,
 )
 from dranking.metrics.conventions import get_convention
-from dranking.rankers.gram.moments import largest_values
+from dranking.rankers.linear.pairs_to_learn import NO_PAIR
+from dranking.rankers.pairwise.objective import largest_distances_of
+from dranking.rankers.pairwise.rounding import MeanLosses
 
 Array = NDArray[np.float64]
 Form: TypeAlias = Literal["argmax", "sum"]
@@ -54,8 +59,8 @@ def measured_lists(block: QueryBlock, rule: ListRule) -> Lists:
     return lists_of(block, rule.measure, gains(block.relevance), convention.discounts(longest))
 
 
-def lists_to_learn(block: QueryBlock, rule: ListRule, loss: ListLoss) -> Lists:
-    """The lists of a block of labelled documents, for training with a loss.
+def lists_to_learn(block: QueryBlock, rule: ListRule, loss: ListLoss) -> ListTargets:
+    """The lists of a block of labelled documents, and its far columns, for training with a loss.
 
     Raises
     ------
@@ -66,7 +71,7 @@ def lists_to_learn(block: QueryBlock, rule: ListRule, loss: ListLoss) -> Lists:
     too_long = loss.too_long(lists)
     if too_long is not None:
         raise UsageError(f"query {block.query_ids[too_long.query]} {too_long.why}")
-    return lists
+    return ListTargets(lists, far_columns(block.features, block.query_ptr))
 
 
 def list_loss(measure: Measure, form: Form) -> ListLoss:
@@ -113,18 +118,16 @@ class ListwiseObjective:
         self.rule, self.loss = rule, loss
         self.n_lists = float(self._tiles.sum(self._lists, count_of, "lists"))
         if not self.n_lists > 0:
-            raise DataError(
-                "no query has a document that is better than another; there is no ranking to learn."
-            )
+            raise DataError(NO_PAIR)
 
     def masses(self) -> Array:
         """(n_blocks,) weighted number of lists of each block."""
         counts = self._tiles.map_values(count_of, self._lists, name="lists")
         return np.array(self._tiles.gather(counts))
 
-    def largest_values(self) -> Array:
-        """(n_features,) largest |x| of each feature; one pass."""
-        return largest_values(self._tiles)
+    def largest_distances(self) -> Array:
+        """(n_features,) largest |x|, of far columns relative to their medians; one pass."""
+        return largest_distances_of(self._tiles, self._lists)
 
     def risk(self, weights: Array) -> tuple[float, Array]:
         """Mean hinge, and a subgradient (n_features,) by the weights."""
@@ -133,7 +136,14 @@ class ListwiseObjective:
         )
         return float(value) / self.n_lists, slopes / self.n_lists
 
+    def stated(self, weights: Array) -> MeanLosses:
+        """Mean hinges of the model and of zero weights, and the rounding; no subgradient."""
+        total: Array = self._tiles.sum_map(
+            stated_losses, self._lists, Same(weights), Same(self.loss), name="stated"
+        )
+        return MeanLosses(*(total / self.n_lists).tolist())
 
-def count_of(lists: Lists) -> np.float64:
+
+def count_of(targets: ListTargets) -> np.float64:
     """Weighted number of lists in which some document is better than another."""
-    return np.float64(n_lists(lists))
+    return np.float64(n_lists(targets.lists))

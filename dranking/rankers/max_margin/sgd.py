@@ -14,10 +14,12 @@ from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.engine.mixing import Segment, Shards, Source
+from dranking.kernels.far_columns import far_columns
 from dranking.kernels.listwise.rankings import Lists
 from dranking.kernels.pairwise import sgd
 from dranking.kernels.pairwise.sgd import Iterate, Steps
 from dranking.kernels.products import times, transposed_times
+from dranking.kernels.relative_products import relative_features
 from dranking.losses.listwise import ListLoss, lists_with_preference
 from dranking.losses.margins import MarginRule
 from dranking.rankers.max_margin.listwise_objective import (
@@ -32,8 +34,8 @@ from dranking.rankers.pairwise.pair_blocks import (
     PairBlock,
     PairProblem,
     labelled_block,
-    warn_of_scales,
 )
+from dranking.rankers.pairwise.rounding import MeanLosses
 from dranking.rankers.pairwise.spd import SPD
 from dranking.sampling.pairs import PairRule, PairStreams
 
@@ -113,7 +115,14 @@ class ListwiseSGD(SPD):
         prepare = partial(list_block, rule=self.lists.rule)
         n = dataset.n_features
         source = Source(dataset, prepare, self.lists.masses())
-        return PairProblem(dataset, [source], np.arange(n), np.array([0, n]), squared_label=1.0)
+        return PairProblem(
+            dataset,
+            [source],
+            columns=np.arange(n),
+            view_ptr=np.array([0, n]),
+            squared_label=1.0,
+            rule=self._pairs.rule,
+        )
 
     def _n_steps(self, dataset: Dataset) -> int:
         return self._steps.steps_per_epoch or max(MIN_LIST_STEPS, dataset.n_queries)
@@ -124,7 +133,6 @@ class ListwiseSGD(SPD):
     def _largest_norm(self, problem: PairProblem) -> float:
         source = problem.sources[0]
         block = source.dataset.block(int(np.flatnonzero(source.mass)[0]))
-        warn_of_scales(block, problem.dataset.feature_names)
         first = source.prepare(block)
         zeros = np.zeros(len(problem.columns))
         slopes = [hinge_of_list(X, own, zeros, self.lists.loss)[1] for X, own in first.lists]
@@ -132,8 +140,11 @@ class ListwiseSGD(SPD):
 
     def _mean_losses(
         self, problem: PairProblem, state: AveragedState, coef: Array, shards: Shards, n_draws: int
-    ) -> tuple[float, float]:
-        return self.lists.risk(coef)[0], self.lists.risk(np.zeros_like(coef))[0]
+    ) -> MeanLosses:
+        return self.lists.stated(coef)
+
+    def _sizes(self, problem: PairProblem) -> Array:
+        return self.lists.largest_distances()
 
 
 @dataclass(frozen=True)
@@ -172,16 +183,21 @@ class ListEpoch(ShardEpoch):
 
 
 def list_block(block: QueryBlock, rule: ListRule) -> ListBlock:
-    """The lists of a block in which documents differ in relevance, with shares by query weight."""
+    """The lists of a block in which documents differ in relevance, with shares by query weight.
+
+    Far columns count from their median in each query, as in `ListwiseObjective`.
+    """
     block = block.labelled()
     of_block = measured_lists(block, rule)
+    far = far_columns(block.features, block.query_ptr)
+    features = relative_features(block.features, block.query_ptr, far)
     lists, masses = [], []
     for q, gains in lists_with_preference(of_block):
         if block.weights[q] > 0:
             rows = slice(*block.query_ptr[q : q + 2])
             query_ptr = np.array([0, len(gains)])
             own = of_block._replace(gains=gains, query_ptr=query_ptr, weights=np.ones(1))
-            lists.append((block.features[rows], own))
+            lists.append((features[rows], own))
             masses.append(block.weights[q])
     return ListBlock(lists, np.array(masses) / sum(masses))
 

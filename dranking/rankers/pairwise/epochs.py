@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dranking.engine.executor import Executor
 from dranking.engine.mixing import Segment, Shards
-from dranking.errors import DivergedError
+from dranking.errors import SCALE, DivergedError
 from dranking.kernels.pairwise.differences import Rows, as_rows
 from dranking.kernels.pairwise.sgd import Batch, Iterate, Steps
 from dranking.rankers.pairwise.pair_blocks import (
@@ -22,6 +22,7 @@ from dranking.rankers.pairwise.pair_blocks import (
     Label,
     PairBlock,
     PairProblem,
+    drawn_differences,
     portions,
 )
 from dranking.rankers.training.checkpoint import Arrays, Count, Facts, check_vectors
@@ -34,7 +35,7 @@ Array = NDArray[np.float64]
 
 
 class AveragedFacts(StoredFacts):
-    """What a checkpoint stores of an `AveragedState` beside its arrays."""
+    """The values of an `AveragedState` that a checkpoint stores beside its arrays."""
 
     n_averaged: Count
 
@@ -166,7 +167,7 @@ class ShardEpoch(ABC):
     steps
         Loss and lengths of the steps.
     label
-        What the difference of the scores of a pair is compared with.
+        The margin that the difference of the scores of a pair is compared with.
     seed
         Seed of the draws.
     """
@@ -224,11 +225,11 @@ class PairPlan(TrainingPlan[AveragedState]):
     Attributes
     ----------
     problem
-        What is trained on.
+        The data to train on.
     shards
         The blocks of the problem, divided into shards.
     shard_epoch
-        What a shard does in an epoch; can be pickled.
+        The work of a shard in an epoch; it can be pickled.
     n_steps
         Steps of an epoch, over all shards.
     regularization
@@ -236,7 +237,7 @@ class PairPlan(TrainingPlan[AveragedState]):
     seed
         Seed of the order of the blocks.
     executor
-        Where the shards run.
+        The executor that runs the shards.
     name
         Name of the tasks.
     """
@@ -291,21 +292,26 @@ class PairPlan(TrainingPlan[AveragedState]):
         sizes = [(each.loss, lam * each.weights, each.total) for each in facts]
         if not np.isfinite(sizes).all():
             what = f"the steps of epoch {state.epoch + 1} grew without limit"
-            raise diverged(what, state.eta0, lam)
+            raise diverged(what, self.problem, self.seed, state.eta0, lam)
 
 
 def to_mix(result: AveragedResult, share: float) -> tuple[Any, ShardFacts]:
-    """What is summed over the shards, and the facts about a shard; see `Shards.mix`."""
+    """The values to sum over the shards, and the facts about a shard; see `Shards.mix`."""
     with np.errstate(over="ignore"):
         weights, total = float(result.weights @ result.weights), float(result.total @ result.total)
         mixed = result.weights * result.weights.dtype.type(share)
     return (mixed, result.total, result.n_averaged), ShardFacts(result.loss, weights, total)
 
 
-def diverged(what: str, eta0: float, regularization: float) -> DivergedError:
-    """The error for steps that are too long for the data."""
+def diverged(
+    what: str, problem: PairProblem, seed: int, eta0: float, regularization: float
+) -> DivergedError:
+    """The error for steps that are too long; it names the column with the longest differences."""
+    largest = drawn_differences(problem, seed).largest
+    column = int(np.argmax(largest))
     return DivergedError(
         f"training diverged: {what}. Lower eta0 (it is {eta0:.3g}; by default it follows from "
-        f"the data), or raise regularization ({regularization:.3g}); if values of the features are "
-        "very large, scale them."
+        f"the data), raise regularization ({regularization:.3g}), or scale the features ({SCALE}): "
+        f"documents of a query differ by up to {largest[column]:.2g} in "
+        f"{problem.dataset.feature_names[column]}."
     )

@@ -28,7 +28,7 @@ class Corner(NamedTuple):
     value
         The objective with the hinge itself.
     excess
-        How much larger the gap of the hinge is than the gap of the rounded hinge.
+        Difference of the gap of the hinge and the gap of the rounded hinge.
     rounding
         Estimated rounding of `excess`, which is a difference of squares where the corner is wide.
     """

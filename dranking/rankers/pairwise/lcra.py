@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
+from dranking.engine.choose_executor import get_executor
 from dranking.engine.dask_collections import as_dataset
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_labels
 from dranking.engine.mixing import Shards, Source
 from dranking.errors import DataError, UsageError
@@ -185,7 +186,7 @@ class LCRA(StochasticRanker):
         sources = [labelled]
         if self.mu > 0 and self.n_unlabelled > 0:
             sources.append(self._unlabelled_source(dataset, unlabelled, columns, executor))
-        return PairProblem(dataset, sources, columns, view_ptr, squared_label)
+        return PairProblem(dataset, sources, columns, view_ptr, squared_label, self._pairs.rule)
 
     def _unlabelled_source(
         self, dataset: Dataset, unlabelled: Any, columns: Ints, executor: Executor

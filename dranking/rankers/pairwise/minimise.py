@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dranking.engine.executor import Task
 from dranking.engine.progress import report
-from dranking.errors import STATED_ACCURACY, AccuracyWarning, UsageError, warn_user
+from dranking.errors import SCALE, STATED_ACCURACY, AccuracyWarning, UsageError, warn_user
 from dranking.losses.pairwise import PairLoss
 from dranking.rankers.pairwise.objective import PairwiseObjective, Point
 
@@ -26,9 +26,8 @@ LARGEST_RATIO = 1e100
 """Largest ratio of lambda to the squared slope of the loss, and of the squared slope to
 lambda. Within these limits squares stay finite."""
 
-
 STALLED = 1e-5
-"""Where rounding of the gradient keeps the gap above its target, the solver ends once the Newton
+"""If rounding of the gradient keeps the gap above its target, the solver ends once the Newton
 decrement is this share of the target. The decrement alone is no bound: at a corner of the
 hinge it was 4e-10 where the objective was 6 % above the minimum."""
 
@@ -40,7 +39,7 @@ SOLVED = 1e-6
 
 
 class Minimum(NamedTuple):
-    """What `minimise` found.
+    """The minimum that `minimise` found.
 
     Attributes
     ----------
@@ -170,7 +169,7 @@ def warn_of_gap(found: Minimum, max_iter: int) -> None:
         message = (
             f"rounding hides the minimum: {above}, mostly because of the units of "
             f"{' and '.join(found.steepest)}, or because they nearly depend on other columns. "
-            "Scale the features (--normalize standard)."
+            f"Scale the features ({SCALE})."
         )
         warn_user(message, AccuracyWarning)
 

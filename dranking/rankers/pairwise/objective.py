@@ -15,6 +15,7 @@ from dranking.engine.executor import Executor, Task
 from dranking.engine.tile_tasks import Literal as Same
 from dranking.engine.tiles import Tiles
 from dranking.errors import DataError
+from dranking.kernels.relative_products import largest_distances
 from dranking.losses.pairwise import (
     PairLoss,
     PairTargets,
@@ -25,7 +26,7 @@ from dranking.losses.pairwise import (
     pair_targets,
     shortfalls_of,
 )
-from dranking.rankers.gram.moments import largest_values
+from dranking.rankers.linear.pairs_to_learn import NO_PAIR
 from dranking.rankers.pairwise.coordinates import Coordinates, coordinates_of
 
 Array = NDArray[np.float64]
@@ -57,7 +58,7 @@ class PairwiseObjective:
     regularization
         lambda > 0.
     executor
-        Where the blocks are read and the sums are computed.
+        The executor that reads the blocks and computes the sums.
     targets
         Function from a block to the pairs of the block, and the offsets of the scores.
 
@@ -80,9 +81,7 @@ class PairwiseObjective:
         self.regularization = regularization
         self.n_pairs = float(self._tiles.sum(self._targets, count_of, "pairs"))
         if not self.n_pairs > 0:
-            raise DataError(
-                "no two documents of a query differ in relevance: there is no pair to learn from."
-            )
+            raise DataError(NO_PAIR)
 
     @cached_property
     def coordinates(self) -> Coordinates:
@@ -106,9 +105,9 @@ class PairwiseObjective:
         )
         return float(value) / self.n_pairs, slopes / self.n_pairs
 
-    def largest_values(self) -> Array:
-        """(n_features,) largest |x| of each feature; one pass."""
-        return largest_values(self._tiles)
+    def largest_distances(self) -> Array:
+        """(n_features,) largest |x|, of far columns relative to their medians; one pass."""
+        return largest_distances_of(self._tiles, self._targets)
 
     def shortfalls(self, tangents: Sequence[Task], width: float) -> Shortfalls:
         """Means over P at the point of tangents of a sum of hinges; no feature is read."""
@@ -141,6 +140,20 @@ class PairwiseObjective:
             name="curvature",
         )
         return total / self.n_pairs + self.regularization * direction
+
+
+def largest_distances_of(tiles: Tiles, targets: list[Task]) -> Array:
+    """(n_features,) largest |x|, of far columns relative to their medians; one pass.
+
+    `targets` are tasks whose results have the far columns of the blocks.
+    """
+    found: Array = -tiles.least(opposite_distances, tiles.data, targets, name="largest")
+    return found
+
+
+def opposite_distances(block: QueryBlock, targets: Any) -> Array:
+    """(n_features,) `largest_distances` of one block, times -1."""
+    return -largest_distances(block.features, block.query_ptr, targets.far)
 
 
 def count_of(targets: Any) -> np.float64:

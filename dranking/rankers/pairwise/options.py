@@ -122,7 +122,18 @@ class Validation:
 
     @classmethod
     def of(cls, given: Any) -> Validation | None:
-        """The validation that a user gives: itself, the data alone, or None."""
+        """The validation that a user gives: itself, the data alone, or None.
+
+        Raises
+        ------
+        UsageError
+            If arrays are given, as other libraries take them.
+        """
+        if isinstance(given, (tuple, list)):
+            raise UsageError(
+                f"validation is a {type(given).__name__}; give one data set, such as "
+                "validation=dranking.from_arrays(X, y, qid)."
+            )
         return given if given is None or isinstance(given, cls) else cls(given)
 
     def check(self) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import Executor
 from dranking.engine.mixing import Segment
 from dranking.kernels.pairwise.sgd import Iterate, Steps, pair_steps
 from dranking.rankers.linear.fit_arguments import refusing_others
@@ -135,7 +136,10 @@ class SPD(StochasticRanker):
         prepare = partial(labelled_block, rule=self._pairs.rule)
         source, squared_label = self._labelled_source(dataset, executor, prepare)
         n = dataset.n_features
-        return PairProblem(dataset, [source], np.arange(n), np.array([0, n]), squared_label)
+        view_ptr = np.array([0, n])
+        return PairProblem(
+            dataset, [source], np.arange(n), view_ptr, squared_label, self._pairs.rule
+        )
 
     def _radius(self, problem: PairProblem) -> float:
         if not self.projection:

@@ -18,23 +18,27 @@ from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_labels
 from dranking.engine.memory import parse_memory
 from dranking.engine.mixing import Shards, Source
-from dranking.errors import DataError, UsageError
+from dranking.errors import STATED_ACCURACY, DataError, UsageError
 from dranking.files.places import AnyPlace
+from dranking.kernels.machine.floats import EPSILON
 from dranking.kernels.pairwise import sgd
 from dranking.kernels.pairwise.sgd import Steps
 from dranking.rankers.linear.checks import check_count, check_positive, check_training_data
 from dranking.rankers.linear.estimator import LinearRanker
 from dranking.rankers.linear.options import Options, json_ready
+from dranking.rankers.linear.pairs_to_learn import NO_PAIR
 from dranking.rankers.pairwise.epochs import AveragedState, PairPlan, ShardEpoch, diverged
 from dranking.rankers.pairwise.options import SGD, Pairs, Validation
 from dranking.rankers.pairwise.pair_blocks import (
     PairBlock,
     PairProblem,
+    drawn_differences,
     pair_mass,
     sampled_norm,
     summed_losses,
     warn_of_scales,
 )
+from dranking.rankers.pairwise.rounding import MeanLosses, rounded_share, warn_of_rounding
 from dranking.rankers.pairwise.validated_epochs import (
     checked_validation,
     epoch_validation,
@@ -68,10 +72,11 @@ NEVER = 2**62
 """Number of a step that no training reaches."""
 
 UNBOUNDED = ("squared-hinge", "squared")
-"""Losses with unbounded slopes: a step that is too long makes the next step longer still."""
+"""Losses with unbounded slopes: a step that is too long makes the next step even longer."""
 
 FAILED = 10.0
-"""For these losses, an objective above FAILED times the one of zero weights is an error."""
+"""If training with such a loss ends at an objective above FAILED times the objective of zero
+weights, `fit` raises an error."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -85,9 +90,13 @@ class StochasticRanker(LinearRanker):
     objective_ : float
         Mean loss of the model over the pairs plus lambda / 2 |coef_|^2; estimated from drawn pairs
         if there are very many pairs.
+    objective_standard_error_ : float
+        Standard error of `objective_` by these draws; 0 where all pairs count.
     relative_rounding_ : float
-        NaN: the weights are those after a number of steps, no minimum is claimed, and so nothing
-        certifies how far they are from it. `learning_curve_` shows the objective as it falls.
+        By which share rounding moved `objective_` from the objective of `coef_` on the same pairs:
+        a running bound; an estimate of it from evenly spaced pairs, where there are many pairs. The
+        weights are those after a number of steps, and no minimum is claimed: `learning_curve_`
+        shows the objective as it falls. A warning that names columns is given above 1e-6.
     eta0_ : float
         First step length.
     n_steps_ : int
@@ -98,6 +107,7 @@ class StochasticRanker(LinearRanker):
     """
 
     objective_: float = field(init=False)
+    objective_standard_error_: float = field(init=False)
     relative_rounding_: float = field(init=False)
     eta0_: float = field(init=False)
     n_steps_: int = field(init=False)
@@ -233,10 +243,7 @@ class StochasticRanker(LinearRanker):
         masses = np.array(map_labels(pair_mass, dataset, executor, self._pairs.rule))
         total, squares = masses.sum(axis=0)
         if not total > 0:
-            raise DataError(
-                "no query has two documents of different relevance and a weight above 0: there "
-                "is no pair to learn from."
-            )
+            raise DataError(NO_PAIR)
         squared_label = float(squares / total) if self._pairs.label == "difference" else 1.0
         return Source(dataset, prepare, masses[:, 0]), squared_label
 
@@ -259,9 +266,10 @@ class StochasticRanker(LinearRanker):
     def _untrained(self, problem: PairProblem) -> AveragedState:
         n = len(problem.columns)
         eta0 = self._steps.eta0
+        warn_of_scales(problem, self.random_state)
         if eta0 is None:
             norm = self._largest_norm(problem)
-            # Where no two documents of a pair differ, no step moves the weights.
+            # If the documents of every pair are equal, no step moves the weights.
             eta0 = 1.0 / (CURVATURE[self.loss] * norm * self._pairs_per_step) if norm else 1.0
         return AveragedState(weights=np.zeros(n), total=np.zeros(n), eta0=float(eta0))
 
@@ -269,7 +277,6 @@ class StochasticRanker(LinearRanker):
         """Estimate of the largest squared norm of a vector that a step adds to the weights."""
         source = problem.sources[0]
         first = source.dataset.block(int(np.flatnonzero(source.mass)[0]))
-        warn_of_scales(first, problem.dataset.feature_names)
         return sampled_norm(source.prepare(first), problem.view_ptr, self.random_state)
 
     def _n_steps(self, dataset: Dataset) -> int:
@@ -313,16 +320,21 @@ class StochasticRanker(LinearRanker):
     ) -> Self:
         """Keep the model with some weights: the last, or those that validated best."""
         coef = problem.coef(weights)
-        loss, without = self._mean_losses(problem, state, coef, shards, n_draws)
+        losses = self._mean_losses(problem, state, coef, shards, n_draws)
+        loss, without = losses.model, losses.zeros
         objective = loss + self.regularization / 2 * float(coef @ coef)
         if self.loss in UNBOUNDED and not objective <= FAILED * without:
-            raise diverged(
+            what = (
                 f"after {state.n_steps:,} steps the objective is {objective:.3g}, and "
-                f"{without:.3g} without any weights",
-                state.eta0,
-                self.regularization,
+                f"{without:.3g} without any weights"
             )
-        self.objective_, self.relative_rounding_ = objective, math.nan
+            raise diverged(what, problem, self.random_state, state.eta0, self.regularization)
+        n_sums = len(coef) + problem.dataset.n_blocks + 8
+        share = rounded_share(losses.rounding + n_sums * EPSILON * objective, objective)
+        if share > STATED_ACCURACY:
+            warn_of_rounding(share, self._sizes(problem) * np.abs(coef), problem.dataset)
+        self.objective_, self.relative_rounding_ = objective, share
+        self.objective_standard_error_ = losses.standard_error
         self.eta0_, self.n_steps_ = state.eta0, state.n_steps
         self.learning_curve_ = state.curve
         self._state = state
@@ -330,9 +342,9 @@ class StochasticRanker(LinearRanker):
 
     def _mean_losses(
         self, problem: PairProblem, state: AveragedState, coef: Array, shards: Shards, n_draws: int
-    ) -> tuple[float, float]:
-        """Mean loss of the model and of zero weights, over drawn pairs if there are many pairs."""
-        (losses, without, mass), _ = shards.mix(
+    ) -> MeanLosses:
+        """Mean losses over all pairs, or over drawn pairs if there are many pairs."""
+        (losses, without, rounding, mass, variance), _ = shards.mix(
             summed_losses,
             without_facts,
             n_draws,
@@ -345,12 +357,18 @@ class StochasticRanker(LinearRanker):
             n_rounds=1,
             name="objective",
         )
-        return float(losses / mass), float(without / mass)
+        sums = (losses, without, rounding, math.sqrt(variance))
+        return MeanLosses(*(float(value / mass) for value in sums))
+
+    def _sizes(self, problem: PairProblem) -> Array:
+        """(n_features,) size of the numbers whose products with the weights are rounded."""
+        return drawn_differences(problem, self.random_state).spread
 
     def _fit_facts(self) -> dict[str, Any]:
         return {
             "objective": self.objective_,
-            "relative_rounding": None,
+            "objective_standard_error": self.objective_standard_error_,
+            "relative_rounding": self.relative_rounding_,
             "eta0": json_ready(self.eta0_),
             "n_steps": self.n_steps_,
             "learning_curve": curve_facts(self.learning_curve_),

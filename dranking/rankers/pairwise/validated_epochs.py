@@ -1,4 +1,4 @@
-"""How a training from sampled pairs measures its model after each epoch, on judged data."""
+"""Measurement of a model that is trained from sampled pairs, after each epoch, on judged data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def checked_validation(given: Any, executor: Executor) -> Validation | None:
 def epoch_validation(
     judged: Validation | None, problem: PairProblem, executor: Executor, first_epoch: int
 ) -> EpochValidation:
-    """How the model is measured after each epoch; checks the data before any epoch."""
+    """The measurement of the model after each epoch; checks the data before any epoch."""
     if judged is None:
         return EpochValidation(None)
     train, data = problem.dataset, judged.data

@@ -34,7 +34,7 @@ def split_views(dataset: Dataset, views: ViewGroups, seed: int) -> list[list[int
             raise DataError(f"{views} views need as many features; the data has {n} feature(s).")
         order = np.random.default_rng(seed).permutation(n)
         return [sorted(part.tolist()) for part in np.array_split(order, n_views)]
-    groups = [sorted(feature_indices(dataset, view)) for view in views]
+    groups = [sorted(feature_indices(dataset, view, "a view")) for view in views]
     inside = [i for group in groups for i in group if 0 <= i < n]
     outside = [i for group in groups for i in group if not 0 <= i < n]
     times = np.bincount(inside, minlength=n)

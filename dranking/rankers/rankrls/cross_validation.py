@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
-from dranking.errors import UsageError
-from dranking.rankers.linear.checks import check_positive
+from dranking.errors import STATED_ACCURACY
+from dranking.rankers.linear.checks import check_positive, values_to_try
 from dranking.rankers.linear.estimator import LinearRanker
+from dranking.rankers.rankrls.checked_weights import warn_of_rounding
 from dranking.rankers.rankrls.leave_query_out import leave_query_out
 
 DEFAULT_GRID = tuple(2.0**e for e in range(-15, 16))
@@ -41,9 +42,12 @@ class RankRLSCV(LinearRanker):
         The chosen lambda.
     lqo_error_ : (n_lambdas,) float64
         Leave-query-out error of each lambda in the order of `regularizations`, a sum over queries.
+    lqo_rounding_ : (n_lambdas,) float64
+        Estimated relative error of each of `lqo_error_` by rounding, from documents measured on
+        their features; above 1e-6 a warning is given.
     relative_rounding_ : float
-        Estimated relative error of `lqo_error_` by rounding, from documents measured on their
-        features; above 1e-6 a warning is given.
+        The largest of `lqo_rounding_` and of the relative error of predictions and of `objective_`
+        that `RankRLS` estimates for the chosen lambda; a warning is given of these too.
     coef_ : (n_features_in_,) float64
         Weights for the chosen lambda.
     objective_ : float
@@ -67,25 +71,27 @@ class RankRLSCV(LinearRanker):
 
     regularization_: float = field(init=False)
     lqo_error_: NDArray[np.float64] = field(init=False)
+    lqo_rounding_: NDArray[np.float64] = field(init=False)
     relative_rounding_: float = field(init=False)
     objective_: float = field(init=False)
 
     regularizations: Sequence[float] = DEFAULT_GRID
 
     def _check_parameters(self) -> None:
-        if not len(self.regularizations):
-            raise UsageError("regularizations is empty; give at least one lambda above 0.")
-        for value in self.regularizations:
+        for value in values_to_try("regularizations", self.regularizations):
             check_positive("regularizations", value)
 
     def _fit(self, dataset: Dataset, executor: Executor) -> NDArray[np.float64]:
         lambdas = [float(value) for value in self.regularizations]
         found = leave_query_out(dataset, lambdas, executor)
-        self.lqo_error_ = found.lqo_error
-        self.relative_rounding_ = found.relative_rounding
+        self.lqo_error_, self.lqo_rounding_ = found.lqo_error, found.lqo_rounding
         self.regularization_ = min(zip(self.lqo_error_.tolist(), lambdas, strict=True))[1]
-        coef, self.objective_ = found.solve(self.regularization_)
-        return coef
+        chosen = found.solve(self.regularization_)
+        if self.lqo_rounding_[lambdas.index(self.regularization_)] <= STATED_ACCURACY:
+            warn_of_rounding(chosen, dataset.feature_names)  # otherwise warned of before
+        self.objective_ = chosen.objective
+        self.relative_rounding_ = max(float(self.lqo_rounding_.max()), chosen.relative_rounding)
+        return chosen.weights
 
     def ridge(self) -> tuple[list[int], float]:
         """All features, and lambda."""
@@ -97,5 +103,6 @@ class RankRLSCV(LinearRanker):
             "objective": self.objective_,
             "regularization": self.regularization_,
             "lqo_error": self.lqo_error_.tolist(),
+            "lqo_rounding": self.lqo_rounding_.tolist(),
             "relative_rounding": self.relative_rounding_,
         }

@@ -22,11 +22,11 @@ class DominantQuery(NamedTuple):
     Attributes
     ----------
     query_id
-        As in the data.
+        Id of the query in the data.
     own
         The rows of the query itself.
     is_dominant
-        (n_lambdas,) for which lambdas.
+        (n_lambdas,) whether the query is dominant with each lambda.
     """
 
     query_id: Any
@@ -50,7 +50,7 @@ def others_of_the_same_id(query: DominantQuery, form: RowForm, own: DominantQuer
     if len(same) == 1:
         return []
     mine = form.sums(query.own.values).values
-    # Workers with different processors may give different bits: the nearest sums are the query's.
+    # Workers with different processors may compute other bits: the nearest sums are of this query.
     place = int(np.argmin([np.abs(each.values - mine).sum() for each in same]))
     return same[:place] + same[place + 1 :]
 
@@ -64,9 +64,9 @@ def block_sums(block: QueryBlock | QueryStatistics, form: RowForm) -> Any:
 def block_sums_without(
     block: QueryBlock | QueryStatistics, form: RowForm, query_ids: Sequence[Any]
 ) -> tuple[tuple[Any, ...], DominantQueries]:
-    """Sums of the rows of a block without each query in turn, and the rows of each of these.
+    """Sums of the rows of a block without each query in turn, and the rows of these queries.
 
-    Ids that the block does not have, and None, give the sums of all rows.
+    For None, and for an id that the block does not have, the sums are those of all rows.
     """
     ids, queries, first = block.query_ids.to_pylist(), [], 0
     nothing = form.sums(np.zeros((*form.leading, 0, block.n_features + 1)))
@@ -87,10 +87,10 @@ def block_sums_without(
 def dominant_errors(
     query: DominantQuery, form: RowForm, others: Sequence[Any], regularizations: Array
 ) -> tuple[Array, Array, list[int]]:
-    """(n_lambdas,) errors of a query, and the rounding of these errors.
+    """(n_lambdas,) errors of a query, the rounding of these errors, and the features behind it.
 
-    Both are 0 for lambdas with which the query is not dominant. Also the features behind the
-    rounding. `others` are the parts of the sums of all other queries.
+    Errors and rounding are 0 for lambdas with which the query is not dominant. `others` are the
+    parts of the sums of all other queries.
     """
     errors, off = np.zeros((2, len(regularizations)))
     total, some = sum(others[1:], start=others[0]), query.is_dominant

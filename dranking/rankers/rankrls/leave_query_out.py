@@ -28,7 +28,7 @@ from dranking.data.statistics.per_query import QueryStatistics
 from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.executor import Executor
 from dranking.engine.tiles import Tiles
-from dranking.errors import STATED_ACCURACY, AccuracyWarning, listed, warn_user
+from dranking.errors import SCALE, STATED_ACCURACY, AccuracyWarning, listed, warn_user
 from dranking.kernels.gram.per_query import centred_strips
 from dranking.kernels.lqo.all_features import lqo_residuals as residuals_in_eigenvectors
 from dranking.kernels.lqo.factor_rounding import (
@@ -37,6 +37,7 @@ from dranking.kernels.lqo.factor_rounding import (
     moved_errors,
     moved_residuals,
     share_of_exact,
+    sums_rounding,
 )
 from dranking.kernels.lqo.orthogonal import LEAST_MARGIN, lqo_residuals
 from dranking.rankers.gram.statistics_store import statistics_errors
@@ -46,6 +47,12 @@ from dranking.rankers.gram.triangular_factor import (
     MAX_WIDE_FEATURES,
     takes_factors,
 )
+from dranking.rankers.linear.pairs_to_learn import check_pairs
+from dranking.rankers.rankrls.checked_weights import (
+    CheckedRidge,
+    CheckedWeights,
+    checked_from_rows,
+)
 from dranking.rankers.rankrls.dominant_queries import (
     DominantQueries,
     DominantQuery,
@@ -54,8 +61,14 @@ from dranking.rankers.rankrls.dominant_queries import (
     dominant_errors,
     others_of_the_same_id,
 )
-from dranking.rankers.rankrls.estimator import DirectSolver
-from dranking.rankers.rankrls.row_forms import DOCUMENTS, STORES, Basis, RowForm
+from dranking.rankers.rankrls.normal_equations import DirectSolver
+from dranking.rankers.rankrls.row_forms import (
+    DOCUMENTS,
+    STORES,
+    Basis,
+    RowForm,
+    products_of_rows,
+)
 
 Array = NDArray[np.float64]
 
@@ -71,15 +84,15 @@ class GridErrors(NamedTuple):
     ----------
     lqo_error
         (n_lambdas,) float64 leave-query-out errors, summed over queries.
-    relative_rounding
-        Estimated relative error of `lqo_error` by rounding, at most 1.
+    lqo_rounding
+        (n_lambdas,) estimated relative errors of `lqo_error` by rounding, at most 1.
     solve
-        Function from lambda to the weights (n_features,) and the minimum of the objective.
+        Function from lambda to the weights, the minimum of the objective, and their rounding.
     """
 
     lqo_error: Array
-    relative_rounding: float
-    solve: Callable[[float], tuple[Array, float]]
+    lqo_rounding: Array
+    solve: Callable[[float], CheckedWeights]
 
 
 def leave_query_out(
@@ -120,19 +133,22 @@ def leave_query_out(
             remedy += " The documents themselves have twice the digits."
     else:
         normal = DirectSolver(dataset, executor)
+        check_pairs(normal.label_norm, dataset, executor)
         errors, rounding = errors_from_gram(normal, dataset, lambdas, executor)
-        found = GridErrors(errors, rounding, normal.minimum)
+        ridge = CheckedRidge(dataset, normal, executor)
+        found = GridErrors(errors, rounding, ridge.fit)
         reason = "they follow from sums of products of the features"
         remedy = (
-            "Scale the features (--normalize standard), or choose lambda from the documents "
+            f"Scale the features ({SCALE}), or choose lambda from the documents "
             f"(of at most {MAX_WIDE_FEATURES} features, or {MAX_FACTORED_FEATURES:,} with "
             f"{DOCUMENTS_PER_FEATURE} documents for each feature)."
         )
-    if found.relative_rounding > STATED_ACCURACY:
+    worst = float(found.lqo_rounding.max())
+    if worst > STATED_ACCURACY:
+        doubtful = [f"{value:g}" for value in lambdas[found.lqo_rounding > STATED_ACCURACY]]
         warn_user(
-            "rounding may change the leave-query-out errors by a share of "
-            f"{found.relative_rounding:.0e}: "
-            f"{reason}. {remedy}",
+            f"rounding may change the leave-query-out errors by a share of {worst:.0e}: {reason}. "
+            f"The errors of lambda {listed(doubtful)} are in doubt. {remedy}",
             AccuracyWarning,
         )
     return found
@@ -145,8 +161,8 @@ def errors_from_rows(
 
     Returns
     -------
-    The errors; and the features that cause most of the rounding, none if no feature does but the
-    errors are small.
+    The errors, and the features that cause most of the rounding; the list is empty if the rounding
+    is large only because the errors are small.
     """
     form = DOCUMENTS if dataset.has_documents else STORES
     tiles = Tiles(dataset, executor, resident=False)
@@ -156,8 +172,9 @@ def errors_from_rows(
         partial(with_one_blas_thread, row_errors), form, task, lambdas, name="leave-query-out"
     )
     [basis] = executor.gather([task])
-    own, of_factor, features = with_one_blas_thread(form.rounding, total, basis, check, lambdas)
-    off = moved_errors(moved, own, of_factor)
+    check_pairs(basis.rotation.label_norm**2, dataset, executor)
+    found = with_one_blas_thread(form.rounding, total, basis, check, lambdas)
+    off, features = moved_errors(moved, found.own, found.of_factor) + found.of_sums, found.features
     step = max(1, FACTOR_VALUES // total.values.size)
     for first in range(0, len(dominant.queries), step):
         some = dominant.queries[first : first + step]
@@ -184,18 +201,17 @@ def errors_from_rows(
             features = list(dict.fromkeys([*features, *of_others]))
     # Errors of dominant queries are rounded too, and so are the roots of query weights.
     off = off + SAFETY * (dataset.n_features + 1) * np.finfo(float).eps * errors
-    rounding = float(share_of_exact(errors, off).max())
-    solve = partial(with_one_blas_thread, form.weights, total)
-    return GridErrors(np.asarray(errors), rounding, solve), features
+    solve = partial(with_one_blas_thread, checked_from_rows, form, total, basis, check)
+    return GridErrors(np.asarray(errors), share_of_exact(errors, off), solve), features
 
 
 def errors_from_gram(
     normal: DirectSolver, dataset: Dataset, lambdas: Array, executor: Executor
-) -> tuple[Array, float]:
-    """(n_lambdas,) leave-query-out errors from the eigenvectors of A in one pass; their rounding.
+) -> tuple[Array, Array]:
+    """(n_lambdas,) leave-query-out errors from eigenvectors of A in one pass; their rounding.
 
-    Each eigenvalue of A is off by the rounding of the largest eigenvalue, which the least
-    eigenvalue of every held-out system must exceed.
+    Each eigenvalue of A is wrong by the rounding of the largest eigenvalue; the least eigenvalue of
+    every held-out system must exceed this rounding.
     """
     values, vectors = linalg.eigh(normal.gram)
     values = np.maximum(values, 0.0)
@@ -205,10 +221,14 @@ def errors_from_gram(
     errors, squares = tiles.sum_blocks(
         partial(with_one_blas_thread, gram_errors), basis, spectrum, name="leave-query-out"
     )
-    # The root of a sum of squares is at most the root of the number of queries too large.
+    # The root of the sum exceeds the largest term at most by a factor sqrt(number of queries).
     relative = SAFETY * np.finfo(float).eps * values[-1] * float(np.sqrt(squares))
     off = error_rounding(errors, np.full(len(lambdas), relative * normal.label_norm**0.5))
-    return errors, float(share_of_exact(errors, off).max())
+    if not dataset.has_documents:
+        weights = (spectrum[1] / (values + lambdas[:, None])) @ vectors.T
+        squares_of_columns = np.append(normal.gram.diagonal(), normal.label_norm)
+        off += sums_rounding(weights, np.sqrt(squares_of_columns))
+    return errors, share_of_exact(errors, off)
 
 
 def gram_errors(
@@ -216,8 +236,8 @@ def gram_errors(
 ) -> tuple[Array, np.float64]:
     """(n_lambdas,) leave-query-out errors of the queries of one block, summed in order.
 
-    Also the sum of the inverse squares of the least eigenvalues of the held-out systems with the
-    least lambda, or of lower bounds.
+    The second result is the sum over queries of the inverse square of the least eigenvalue, or of a
+    lower bound of it, of the held-out system with the least lambda.
     """
     if isinstance(block, QueryStatistics):
         return statistics_errors(block, vectors, spectrum)
@@ -233,7 +253,7 @@ def gram_errors(
             )
             errors += np.square(residuals).sum(axis=1)
             share = min(float(np.linalg.norm(rotated[start:stop] / np.sqrt(shifted), 2)), 1.0) ** 2
-            # lambda is the least eigenvalue that there can be.
+            # No eigenvalue is less than lambda.
             squares += 1.0 / max((1.0 - share) * shifted[0], lambdas.min()) ** 2
     return errors, squares
 
@@ -274,10 +294,3 @@ def row_errors(
         norms, margins = np.sqrt(all_squares), np.where(kept, all_margins, 1.0)
         moved += moved_residuals(norms, margins, rotation.label_norm)
     return errors, moved, check, DominantQueries(dominant)
-
-
-def products_of_rows(rows: Array, labels: Array) -> Array:
-    """(n + 1, n + 1) sums of products of rows [Q, rest, y]: the check of Q on the features."""
-    checked = np.column_stack((rows, labels))
-    products: Array = checked.T @ checked
-    return products

@@ -18,7 +18,9 @@ from dranking.kernels.lqo.factor_rounding import (
     SAFETY,
     UNCERTAIN,
     error_rounding,
+    extrapolated_rounding,
     relative_rounding,
+    sums_rounding,
 )
 from dranking.kernels.lqo.orthogonal import (
     Rotation,
@@ -35,22 +37,20 @@ from dranking.kernels.lqo.pair_factor import (
     pair_factor,
     rotation_of_pairs,
 )
+from dranking.kernels.machine.floats import EPSILON
 from dranking.rankers.gram.pair_sums import PairSums, pair_rows
 from dranking.rankers.gram.triangular_factor import TriangularFactor, centred_rows
 
 Array = NDArray[np.float64]
-Rounding = tuple[float, Array, list[int]]
-
-EPS = float(np.finfo(np.float64).eps)
 
 
 class Basis(NamedTuple):
-    """What turns rows of a form into rows of W.
+    """The basis that turns rows of a form into rows of W.
 
     Attributes
     ----------
     rotation
-        Rotation of all queries.
+        The rotation that all queries share.
     factor
         `PairFactor` or `IndependentColumns`.
     least
@@ -64,7 +64,28 @@ class Basis(NamedTuple):
     @property
     def own_rounding(self) -> float:
         """Relative error of predictions by the arithmetic in float64 that follows Q."""
-        return SAFETY * (len(self.rotation.left) + 1) * EPS / self.least
+        return SAFETY * (len(self.rotation.left) + 1) * EPSILON / self.least
+
+
+class Rounding(NamedTuple):
+    """Errors by rounding of the results that follow from a basis.
+
+    Attributes
+    ----------
+    own
+        The relative error of predictions that the margin divides.
+    of_factor
+        (n_lambdas,) the relative error of predictions by the factor.
+    of_sums
+        (n_lambdas,) error of the squared norms of all residuals together, by sums of products.
+    features
+        The features behind the error of the factor, the most uncertain first.
+    """
+
+    own: float
+    of_factor: Array
+    of_sums: Array
+    features: list[int]
 
 
 class OwnRows(NamedTuple):
@@ -73,7 +94,7 @@ class OwnRows(NamedTuple):
     Attributes
     ----------
     values
-        (..., m, n_features + 1).
+        (..., m, n_features + 1) the rows.
     lost
         Relative error of these sums.
     """
@@ -90,24 +111,25 @@ class RowForm(NamedTuple):
     leading
         The leading axes of rows: (2,) for pairs, () for float64.
     rows
-        Of a block: strips of rows, and offsets of the queries of each strip.
+        Takes a block; yields strips of its rows, each with the offsets of its queries.
     sums
-        Of rows: their `PairSums` or `TriangularFactor`, which `+` combines.
+        Takes rows; returns their `PairSums` or `TriangularFactor`, which `+` combines.
     basis
-        Of the sums of all queries.
+        Takes the sums of all queries; returns their `Basis`.
     orthogonal
-        Of rows and the basis' factor: (m, r) rows of Q, or (m, n) rows [Q, rest].
+        Takes rows and the factor of the basis; returns (m, r) rows of Q, or (m, n) rows [Q, rest].
     rounding
-        Of the sums, the basis, the Gram matrix of all rows [Q, rest, y], and lambdas: the relative
-        error that the margin divides, the (n_lambdas,) error of the factor, and the features behind
-        this error.
+        Takes the sums, the basis, the Gram matrix of all rows [Q, rest, y], and lambdas; returns
+        their `Rounding`.
     own
-        Of the rows of a query: these, or not many more than there are columns.
+        Takes the rows of a query; returns `OwnRows`: the same rows, or, if they are many more than
+        there are columns, fewer rows with the same sums.
     held_out
-        Of the own rows of a query, the sums of all others, and lambdas: (n_lambdas,) errors,
-        their rounding, and the features behind this rounding.
+        Takes the own rows of a query, the sums of all other queries, and lambdas; returns
+        (n_lambdas,) errors, their rounding, and the features behind this rounding.
     weights
-        Of the sums and one lambda: the weights (n_features,), and the minimum of the objective.
+        Takes the sums and one lambda; returns the weights (n_features,), and the minimum of the
+        objective.
     """
 
     leading: tuple[int, ...]
@@ -128,22 +150,23 @@ def _pair_basis(sums: PairSums) -> Basis:
 
 
 def _pair_rounding(sums: PairSums, basis: Basis, check: Array, regularizations: Array) -> Rounding:
-    """Measured on the features: how far Q is from orthonormal, and what dependent columns keep."""
+    """Rounding, measured on the features: Q that is not orthonormal, and dependent columns."""
     factor, r = basis.factor, basis.factor.rank
     products = check[:r, -1] - factor.triangle[0, :, -1]
     off = np.linalg.norm(check[:r, :r] - np.eye(r))
     off += np.linalg.norm(products) / max(basis.rotation.label_norm, np.finfo(float).tiny)
-    # What is left of a dependent column changes R where it lies along Q; the rest is left out.
+    # The rest of a dependent column changes R as far as it lies along Q; its other part is ignored.
     along, squares = check[:r, r:-1], check.diagonal()[r:-1]
     row_norms = np.linalg.norm(factor.triangle[0, :, :-1], axis=1, keepdims=True)
     off += np.linalg.norm(along / row_norms) / basis.least
     left = np.maximum(squares - np.square(along).sum(axis=0), 0.0)
-    left += SAFETY * (r + 1) * EPS * squares
+    left += SAFETY * (r + 1) * EPSILON * squares
     shares = left[:, None] / (left[:, None] + regularizations)
     doubtful = [int(factor.columns[r + j]) for j in np.flatnonzero(shares.max(axis=1) > UNCERTAIN)]
     if off > UNCERTAIN:
         doubtful += _uncertain(factor)
-    return basis.own_rounding + float(off), shares.max(axis=0, initial=0.0), doubtful
+    of_factor, nothing = shares.max(axis=0, initial=0.0), np.zeros(len(regularizations))
+    return Rounding(basis.own_rounding + float(off), of_factor, nothing, doubtful)
 
 
 def _uncertain(factor: PairFactor) -> list[int]:
@@ -169,10 +192,11 @@ def _pair_own(pairs: Array) -> OwnRows:
 def _pair_held_out(
     own: OwnRows, others: PairSums, regularizations: Array
 ) -> tuple[Array, Array, list[int]]:
-    """Sums of products that are off by E move the error |p|^2 of weights w by 2 v'E w.
+    """Errors of a held-out query; an error E of the sums of products moves |p|^2 by 2 v'E w.
 
-    Here (A + lambda I) v = X_q'p, and the elements of E are at most the error of the sums times the
-    norms of two columns. The residuals p follow from the rows of the query with all their digits.
+    Here w are the weights, (A + lambda I) v = X_q'p, and the elements of E are at most the error of
+    the sums times the norms of two columns. The residuals p follow from the rows of the query with
+    all their digits.
     """
     factor = pair_factor(others.values)
     errors, off = np.zeros((2, len(regularizations)))
@@ -198,6 +222,21 @@ def _pair_weights(sums: PairSums, regularization: float) -> tuple[Array, float]:
     return weights, float(square) + regularization * float(weights @ weights)
 
 
+def products_of_rows(rows: Array, labels: Array) -> Array:
+    """(n + 1, n + 1) sums of products of rows [Q, rest, y]: the check of Q on the features."""
+    checked = np.column_stack((rows, labels))
+    products: Array = checked.T @ checked
+    return products
+
+
+def weight_rounding(sums: PairSums, weights: Array) -> float:
+    """Largest relative error of predictions by the rounding of weights to float64."""
+    norms = np.sqrt(sums.values[0].diagonal())
+    if not norms[-1]:
+        return 0.0
+    return float(EPSILON / 2.0 * (norms[:-1] @ np.abs(weights)) / norms[-1])
+
+
 def _triangle_sums(rows: Array) -> TriangularFactor:
     return TriangularFactor(triangle_of(rows))
 
@@ -210,8 +249,15 @@ def _triangle_basis(factor: TriangularFactor) -> Basis:
 def _triangle_rounding(
     factor: TriangularFactor, basis: Basis, check: Array, regularizations: Array
 ) -> Rounding:
-    """Estimated from the factor: the rows of a store agree with its sums, whose digits are lost."""
-    return basis.own_rounding, *relative_rounding(factor.values, regularizations, 2)
+    """Estimated from the factor: the rows of a store agree with its sums, whose digits are lost.
+
+    Weights of all queries stand for those without each query; what both differ by is part of the
+    error of the factor.
+    """
+    of_factor, features = relative_rounding(factor.values, regularizations, 2)
+    weights = np.stack([ridge_from_factor(factor.values, value)[0] for value in regularizations])
+    of_sums = sums_rounding(weights, np.linalg.norm(factor.values, axis=0))
+    return Rounding(basis.own_rounding, of_factor, of_sums, features)
 
 
 def _triangle_own(rows: Array) -> OwnRows:
@@ -224,12 +270,16 @@ def _triangle_held_out(
     errors, off = np.zeros((2, len(regularizations)))
     rounding, uncertain = relative_rounding(others.values, regularizations, 2)
     features, labels = own.values[:, :-1], own.values[:, -1]
+    own_norms = np.linalg.norm(own.values, axis=0)
     for k, regularization in enumerate(regularizations):
         weights, _ = ridge_from_factor(others.values, regularization)
         residuals = labels - features @ weights
         errors[k] = residuals @ residuals
-        scale = 2.0 * np.linalg.norm(labels) + np.linalg.norm(residuals)
-        off[k] = error_rounding(errors[k : k + 1], rounding[k : k + 1] * scale)[0]
+        moved = extrapolated_rounding(others.values, features, weights, regularization, 2)
+        # Where E is as large as A + lambda I, v has no digits either, and these terms are large.
+        moved += rounding[k] * (2.0 * np.linalg.norm(labels) + np.linalg.norm(residuals))
+        off[k] = error_rounding(errors[k : k + 1], np.array([moved]))[0]
+        off[k] += sums_rounding(weights, own_norms)
     return errors, off, uncertain
 
 

@@ -1,4 +1,4 @@
-"""What iterative trainings share: state, learning curve, validation, checkpoint, loop over epochs.
+"""Parts of iterative trainings: state, learning curve, validation, checkpoint, loop over epochs.
 
 - `state`: the state of a training between two epochs, and the result of one shard of an epoch;
 - `learning_curve`: a point for each epoch, and the figure of the points;

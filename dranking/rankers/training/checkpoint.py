@@ -97,7 +97,7 @@ def check_same_settings(
     ours, theirs
         The present settings, and the settings in the checkpoint.
     work
-        What the checkpoint holds, for the message: "a selection", "a training".
+        Kind of the checkpoint, for the error: "a selection", "a training".
     """
     differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     if differing:

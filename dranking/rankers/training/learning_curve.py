@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePoint:
-    """How far a training was after an epoch.
+    """The progress of a training after an epoch.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ from dranking.rankers.training.learning_curve import CurvePoint
 
 
 class StoredFacts(BaseModel):
-    """What a checkpoint stores of a `TrainingState` beside its arrays."""
+    """The values of a `TrainingState` that a checkpoint stores beside its arrays."""
 
     model_config = ConfigDict(extra="forbid", from_attributes=True)
     t: Count

@@ -13,7 +13,7 @@ from dranking.rankers.training.learning_curve import CurvePoint
 
 @dataclass(frozen=True)
 class EpochValidation:
-    """How a model is measured after each epoch, and when the values end the training.
+    """The measurement of a model after each epoch, and the rule by which values end the training.
 
     Attributes
     ----------

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, PositiveInt, model_validator
 from dranking.retrain.config.value_types import STRICT, ConventionName, Fraction, Measure
 
 DEFAULT_BUDGET: Final = 0.5
-"""False promotions a year of the default gate."""
+"""Largest expected number of false promotions a year under the default gate."""
 
 
 class GateConfig(BaseModel):
@@ -32,8 +32,8 @@ class GateConfig(BaseModel):
         with a probability that the verdict states. On fewer than 20 queries this rule and the rule
         about false promotions reject every challenger.
     false_discovery_rate
-        Takes the place of `false_promotions_per_year`: of all promotions over all nights, the
-        largest expected share that improves nothing. e-LOND
+        Largest expected share of the promotions of all nights that improve nothing; takes the place
+        of `false_promotions_per_year`. e-LOND
         (`dranking.retrain.gate.false_discoveries`) holds the share, on betting e-values of the
         differences of the queries, for measures in [0, 1]. A share is not a count: where few
         challengers are better, few promotions are allowed.
@@ -41,10 +41,10 @@ class GateConfig(BaseModel):
         Number of parts that the judged queries are dealt into by their ids. Every night, all rules
         judge on the first part on which no champion was chosen
         (`dranking.retrain.gate.fresh_queries`), so that the test holds whatever was promoted
-        before. None: all rules judge on all queries every night.
+        before. None means that all rules judge on all queries every night.
     ladder_step
-        Also report the best measure so far in steps of this size (`dranking.retrain.gate.ladder`).
-        None for no such report.
+        Size of the steps in which the best measure so far is reported as well
+        (`dranking.retrain.gate.ladder`). None means no such report.
     confidence, resamples, seed
         Parameters of the bootstrap interval.
     max_features

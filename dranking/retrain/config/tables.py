@@ -36,8 +36,10 @@ class DataConfig(BaseModel):
     ----------
     train
         Files, dataset directories, or patterns such as ``incoming/*.txt``: local paths or URLs.
-        Everything found is a part, which is ingested once and kept; parts are sorted by name. For
-        ``bilinear``: local parquet tables with the columns text and label.
+        Everything found is a part, which is ingested once and kept; parts are sorted by name. A
+        query of two parts counts as two queries, so the rows of a query belong in one part: where
+        several files make a delivery, name its folder (``lake/day=*``). For ``bilinear``: local
+        parquet tables with the columns text and label.
     holdout
         Judged queries that challenger and champion are compared on; never trained on. With
         ``[clicks]`` they may be absent, and later clicks take their place.
@@ -46,7 +48,7 @@ class DataConfig(BaseModel):
     window
         Number of the newest parts to train on; None for all parts.
     null
-        What a missing feature value stands for, as in `dranking ingest`.
+        The value that a missing feature value stands for, as in `dranking ingest`.
     n_features, sparse, regroup
         Options of `dranking ingest` for text.
     qid, docid, relevance, weight
@@ -67,10 +69,10 @@ class DataConfig(BaseModel):
         Largest number of wrong training parts that are set aside while the run goes on without
         them; every report names them until they are replaced or removed. 0 lets the run fail.
     withdrawn
-        What happens when the champion was trained on a part that is no longer there: "retrain"
-        measures the champion against a model of what is there; "rollback" first goes back to the
-        newest accepted version that was trained on none of the withdrawn parts. A part that is too
-        old for `window` is not withdrawn.
+        The rule for a champion that was trained on a part that is no longer there: "retrain"
+        measures the champion against a model of the parts that are there; "rollback" first goes
+        back to the newest accepted version that was trained on none of the withdrawn parts. A part
+        that is too old for `window` is not withdrawn.
     """
 
     model_config = STRICT
@@ -108,8 +110,8 @@ class ModelConfig(BaseModel):
         ``greedy-rankrls`` only: number of features to select; the largest number if hyperparameters
         are chosen.
     mu, eta0
-        ``lcra``: strength of the co-regularisation; ``spd`` and ``lcra``: first step length. Lists
-        are values to choose from; None is the ranker's default.
+        Strength of the co-regularisation (``lcra``), and first step length (``spd`` and ``lcra``).
+        Lists are values to choose from; None is the ranker's default.
     parameters
         Further parameters of the ranker, such as ``{loss = "ndcg"}`` for ``max-margin``.
     """
@@ -147,9 +149,9 @@ class ClicksConfig(BaseModel):
         Largest share of the documents that were shown and that the training parts lack.
     judged_nights
         Without ``data.holdout``: number of dates, up to the newest night of the store, whose clicks
-        the gate compares on, as far as the champion was not trained on them. `n_nights` counts back
-        from the night before. A part of these clicks that an earlier champion was chosen on is used
-        again where nights come more often.
+        the gate compares on, except nights that the champion was trained on. `n_nights` counts back
+        from the night before these dates. If runs are more frequent than `judged_nights`, some of
+        these clicks are used again although an earlier champion was chosen on them.
     reward, min_covered
         Without ``data.holdout``: the value that the gate compares, ``clicks@K`` or ``dcg@K``, and
         the least share of the pages of challenger and champion that clicks must cover.
@@ -168,7 +170,7 @@ class ClicksConfig(BaseModel):
 
 
 class TuneConfig(BaseModel):
-    """How hyperparameters are chosen: by `criterion`, `folds`, or ``data.validation``.
+    """The choice of hyperparameters: by `criterion`, `folds`, or ``data.validation``.
 
     Attributes
     ----------
@@ -254,7 +256,7 @@ class MlflowConfig(BaseModel):
 
 
 class ClusterConfig(BaseModel):
-    """Where tasks run.
+    """The cluster, or the threads, on which tasks run.
 
     Attributes
     ----------

@@ -41,5 +41,5 @@ Strengths: TypeAlias = Annotated[
     tuple[Annotated[float, Field(ge=0)], ...], BeforeValidator(_as_grid), Field(min_length=1)
 ]
 NightlyNormalize: TypeAlias = Literal["none", "query-minmax", "standard", "log", "rank"]
-"""Scalings of a run; quantiles would be those of a sketch of all parts, which runs do not keep."""
+"""Scalings of a run. Quantile scaling needs a sketch of all parts, which runs do not keep."""
 Fraction: TypeAlias = Annotated[float, Field(gt=0, lt=1)]

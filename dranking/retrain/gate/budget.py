@@ -1,34 +1,42 @@
-"""What the ledger leaves to the test of a challenger, and what the test can find, in words."""
+"""The level that the ledger leaves to a test, and sentences about its budget and its power."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
+from dranking.metrics.comparison.significance import effective_queries, mean_and_error
 from dranking.retrain.config.gate_table import GateConfig
 from dranking.retrain.gate.false_discoveries import detectable_by_bets, lond_level
-from dranking.retrain.registry.ledger import POWER, Entry, Kind, Ledger, detectable
+from dranking.retrain.registry.ledger import POWER, Entry, Evidence, Kind, Ledger, detectable
 from dranking.retrain.registry.registry import PER_QUERY_NAME, Registry
+
+Array = NDArray[np.float64]
+
+ASSUMED_CORRELATION = 0.9
+"""Correlation of the measures of champion and challenger before a test has shown it."""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What the ledger leaves to a test.
+    """The level that the ledger leaves to a test, and the budget that it comes from.
 
     Attributes
     ----------
     level
         Level of the test.
     budget
-        Largest expected number of false promotions in any 365 days; of e-LOND the largest expected
-        share of false promotions.
+        Largest expected number of false promotions in any 365 days; for e-LOND, the largest
+        expected share of false promotions.
     spent, n_tests
-        Sum of the levels of the last 365 days, and number of tests, without this test. Of e-LOND
-        the number of all tests; nothing is spent.
+        Sum of the levels of the last 365 days, and number of tests in them, without this test. For
+        e-LOND, nothing is spent, and all earlier tests are counted.
     kind
-        The test: Student's ("t"), or bets with e-LOND ("e-lond").
+        The test: Student's t-test ("t"), or bets with e-LOND ("e-lond").
     n_promotions
         Number of earlier tests of e-LOND that have found a better challenger.
     """
@@ -45,26 +53,36 @@ class Allowance:
         """The allowance when this test has been made and has spent its level."""
         return replace(self, spent=self.spent + self.level, n_tests=self.n_tests + 1)
 
-    def text(self, error: float, n_queries: int, metric: str) -> str:
-        """Budget and power in words; `error` is the standard error of the mean difference."""
+    def text(self, evidence: Evidence, metric: str) -> str:
+        """Budget and power in words; `evidence` is that of the mean difference.
+
+        Tests that are made count themselves: they say this of `after`. Where the standard error is
+        0, as for a challenger whose measures are those of the champion, power is not stated.
+        """
         if self.kind == "e-lond":
-            found = detectable_by_bets(error, self.level, float(special.ndtri(POWER)))
+            found = detectable_by_bets(evidence.error, self.level, float(special.ndtri(POWER)))
             used = f"{self.n_promotions} promoted, at most {self.budget:g} of them by chance"
         else:
-            found = detectable(error, n_queries, self.level)
+            found = detectable(evidence, self.level)
             share = self.spent / self.budget
             used = f"{share:.2g} of this year's budget of {self.budget:g} false promotions spent"
-        can = (
-            f"at this rate a difference of {found:.2g} {metric} is found with power {POWER:g} on "
-            f"{n_queries} queries"
-            if np.isfinite(found)
-            else "no difference is found until tests of the last year have expired"
-        )
+        if not np.isfinite(found):
+            can = "no difference is found until tests of the last year have expired"
+        elif evidence.error == 0.0:
+            can = (
+                f"the measures by {metric} are equal on all queries, or differ by the same on all, "
+                "so that nothing can be said of power"
+            )
+        else:
+            can = (
+                f"at this rate a difference of {found:.2g} {metric} is found with power {POWER:g} "
+                f"on {evidence.queries}"
+            )
         return f"{self.n_tests} nights tested, {used}; {can}"
 
 
 def allowance_of(rules: GateConfig, ledger: Ledger, run_id: str, against: str) -> Allowance | None:
-    """What the ledger leaves to the test of a run; None for a gate without a budget."""
+    """The allowance of the test of a run; None for a gate without a budget."""
     made = ledger.find(run_id, against)
     if rules.false_discovery_rate is not None:
         number, promoted = ledger.lond_count(run_id, against)
@@ -83,32 +101,33 @@ def allowance_of(rules: GateConfig, ledger: Ledger, run_id: str, against: str) -
     return Allowance(level, rules.budget, sum(e.level for e in year), len(year))
 
 
-def chance_of_equal(rules: GateConfig, error: float, n_queries: int) -> float | None:
+def chance_of_equal(rules: GateConfig, evidence: Evidence) -> float | None:
     """Probability that an equal challenger passes `lower_bound`; None where nothing varies.
 
     Student's interval and a normal mean difference are assumed.
     """
+    error = evidence.error
     if rules.lower_bound is None or error == 0:
         return None
-    margin = special.stdtrit(n_queries - 1, 0.5 + rules.confidence / 2)
+    margin = special.stdtrit(evidence.degrees, 0.5 + rules.confidence / 2)
     needed = max(rules.lower_bound / error + margin, rules.minimum_effect / error)
     return float(special.ndtr(-needed))
 
 
-def statement(accepted: bool, error: float, n_queries: int, metric: str, left: Allowance) -> str:
-    """What was decided at which level, what is spent, and what such tests find, in one sentence.
+def statement(accepted: bool, evidence: Evidence, metric: str, left: Allowance) -> str:
+    """A sentence: the decision and its level, the spent budget, and the power of such tests.
 
     Parameters
     ----------
     accepted
         Whether the challenger has passed all rules of the gate.
-    error, n_queries, metric
-        Standard error of the mean difference, number of queries that count, and measure.
+    evidence, metric
+        Standard error of the mean difference, with its queries, and the measure.
     left
-        What the ledger had left to the test.
+        The allowance that the ledger had left to the test.
     """
     decided = "accepted" if accepted else "rejected"
-    return f"{decided} at level {left.level:.2g}; {left.after.text(error, n_queries, metric)}"
+    return f"{decided} at level {left.level:.2g}; {left.after.text(evidence, metric)}"
 
 
 def statement_of(entry: Entry, ledger: Ledger) -> str:
@@ -120,14 +139,15 @@ def statement_of(entry: Entry, ledger: Ledger) -> str:
     else:
         year = [e for e in ledger.of_year(entry.time) if e.time <= entry.time and e is not entry]
         left = Allowance(entry.level, entry.budget, sum(e.level for e in year), len(year))
-    return statement(entry.accepted, entry.error, entry.n_queries, entry.metric, left)
+    return statement(entry.accepted, entry.evidence, entry.metric, left)
 
 
 def forecast(rules: GateConfig, registry: Registry, metric: str) -> str:
-    """What the gate would find in the next night, in words: level, budget and power.
+    """A sentence on the next night: level, budget and power of the gate.
 
     The standard error is that of the last test. Before the first test it is computed from the
-    champion's measures, for a challenger whose measures correlate with them by .9.
+    champion's measures, for a challenger whose measures correlate with them by
+    `ASSUMED_CORRELATION`.
 
     Parameters
     ----------
@@ -144,21 +164,32 @@ def forecast(rules: GateConfig, registry: Registry, metric: str) -> str:
     ledger = registry.ledger
     same = [e for e in ledger.entries if e.metric == metric]
     if same:
-        error, n_queries = same[-1].error, same[-1].n_queries
+        evidence = same[-1].evidence
     else:
-        values = np.empty(0)
-        if PER_QUERY_NAME in registry.manifest(champion).checksums:
-            values = registry.per_query(champion).values.get(metric, values)
-        values = values[np.isfinite(values)]
-        n_queries = len(values) // (rules.rotate or 1)
-        if n_queries < 2:
+        values, weights = _measures(registry, champion, metric)
+        n_parts = rules.rotate or 1
+        if len(values) < 2 * n_parts:
             return f"version {champion} has too few measures by {metric}"
-        error = float(values.std(ddof=1)) * np.sqrt(2 * (1 - 0.9) / n_queries)
+        _, error = mean_and_error(values, weights)
+        n_queries = len(values) // n_parts
+        n_effective = max(n_queries * effective_queries(weights) / len(values), 1.0)
+        evidence = Evidence(
+            error * math.sqrt(2 * (1 - ASSUMED_CORRELATION) * n_parts), n_queries, n_effective
+        )
     allowance = allowance_of(rules, ledger, "", champion)
     if allowance is not None:
-        return f"level {allowance.level:.2g}; {allowance.text(error, n_queries, metric)}"
-    by_chance = chance_of_equal(rules, error, n_queries)
+        return f"level {allowance.level:.2g}; {allowance.text(evidence, metric)}"
+    by_chance = chance_of_equal(rules, evidence)
     return (
         f"lower_bound {rules.lower_bound:+g}: an equal challenger passes with probability "
-        f"{0.0 if by_chance is None else by_chance:.2g} on {n_queries} queries, every night"
+        f"{0.0 if by_chance is None else by_chance:.2g} on {evidence.queries}, every night"
     )
+
+
+def _measures(registry: Registry, version: str, metric: str) -> tuple[Array, Array]:
+    """A version's values of a measure and their weights, as `PerQuery.counting`; or empty."""
+    if PER_QUERY_NAME in registry.manifest(version).checksums:
+        stored = registry.per_query(version)
+        if metric in stored.values:
+            return stored.counting(metric)
+    return np.empty(0), np.empty(0)

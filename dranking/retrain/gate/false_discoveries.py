@@ -15,8 +15,8 @@ that are drawn independently and measures in [0, 1]. Nothing is approximate, and
 the levels fall as 1 / t^2 until the first promotion, and an e-value needs a larger difference than
 a p-value of the same level.
 
-Condition: as that of the ledger. The judged queries are no part of how the champion was chosen
-(``gate.rotate``), or the champion's luck on them makes later challengers look worse.
+Condition, as for the ledger: the champion was not chosen on the judged queries (``gate.rotate``);
+otherwise its luck on them makes later challengers look worse.
 
 References
 ----------
@@ -79,7 +79,8 @@ def detectable_by_bets(error: float, level: float, quantile: float) -> float:
     """Difference whose e-value reaches 1 / level, approximately, with a power.
 
     A bet of a small part of the capital on n differences of sum S and sum of squares Q gains
-    exp(S^2 / 2Q) at best; the mean over all bets is at least one of them over their number.
+    exp(S^2 / 2Q) at best; the mean over all bets is at least the gain of one bet, divided by the
+    number of bets.
 
     Parameters
     ----------

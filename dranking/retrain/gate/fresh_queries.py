@@ -1,7 +1,7 @@
 """Judged queries that no champion was chosen on.
 
-A champion that won on some queries was lucky on them, and what is measured against the champion on
-the same queries carries this luck. `fresh_part` deals the judged queries into parts by a digest of
+A champion that won on some queries was lucky on them, and every comparison with the champion on the
+same queries carries this luck. `fresh_part` deals the judged queries into parts by a digest of
 their ids, and picks the first part with enough queries that no champion was chosen on. A part
 serves night after night until a challenger is promoted on it; then it is used up, and the next part
 serves. Queries that are judged later are dealt into the same parts, and are fresh.
@@ -16,17 +16,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dranking.metrics.comparison.significance import FEWEST_QUERIES
+from dranking.metrics.comparison.significance import FEWEST_QUERIES, effective_queries
 from dranking.metrics.per_query import PerQuery
 
 
 def fresh_part(judged: PerQuery, metric: str, n_parts: int, used: Collection[str]) -> int | None:
     """The first part of the judged queries with at least `FEWEST_QUERIES` fresh ones.
 
+    Queries of different weights count as `effective_queries` counts them, as in the gate.
+
     Parameters
     ----------
     judged
-        Values of `metric` for the judged queries; queries without a value do not count.
+        Values of `metric` for the judged queries; queries without a value or weight do not count.
     metric
         The gate's measure.
     n_parts
@@ -38,13 +40,12 @@ def fresh_part(judged: PerQuery, metric: str, n_parts: int, used: Collection[str
     -------
     Number of the part, from 0; None if no part has enough fresh queries.
     """
-    counts = np.isfinite(judged.values[metric])
-    found = (
-        part
-        for part in range(n_parts)
-        if counts[fresh_rows(judged.query_ids, part, n_parts, used)].sum() >= FEWEST_QUERIES
-    )
-    return next(found, None)
+    for part in range(n_parts):
+        fresh = judged.take(fresh_rows(judged.query_ids, part, n_parts, used))
+        _, weights = fresh.counting(metric)
+        if len(weights) and effective_queries(weights) >= FEWEST_QUERIES:
+            return part
+    return None
 
 
 def fresh_rows(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dranking.errors import DataError
 from dranking.metrics.comparison.compare import compare_rows
-from dranking.metrics.comparison.significance import FEWEST_QUERIES, mean_and_error
+from dranking.metrics.comparison.significance import FEWEST_QUERIES, mean_and_error, queries_text
 from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery
 from dranking.retrain.config.gate_table import GateConfig
@@ -22,6 +22,7 @@ from dranking.retrain.gate.night_test import (
     differences_of,
     resampling_of,
 )
+from dranking.retrain.registry.ledger import Evidence
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,13 @@ class Verdict:
         The test to enter in the ledger. None if there was no test, or if a rule that chance cannot
         pass (``max_features``, ``max_drift``) has rejected the challenger.
     part
-        Part of the judged queries that was judged on, from 0; None if all were.
+        Number, from 0, of the part of the judged queries that was judged on; None if all queries
+        were.
     reported
         Best mean so far on the ladder; None without a ladder.
     statement
-        What was decided at which level, what of the budget is spent, and which difference such
-        tests find; empty without a test.
+        A sentence: the decision and its level, the spent budget, and the difference that such tests
+        find; empty without a test.
     """
 
     accepted: bool
@@ -128,7 +130,8 @@ def judge(
     """Judge a challenger by its measures on the queries held out.
 
     A comparison with a champion over fewer than `FEWEST_QUERIES` queries is refused: the interval
-    of so few differences is no ground for a decision.
+    of so few differences is no ground for a decision. Queries of different weights count as
+    `effective_queries` counts them.
 
     Parameters
     ----------
@@ -177,7 +180,7 @@ def verdict_of(
     n_features: int,
     drift: Sequence[PartDrift],
 ) -> Verdict:
-    """The verdict from the rules about measures, and from those about model and features.
+    """The verdict from the rules about measures, and the rules about model and features.
 
     Parameters
     ----------
@@ -195,7 +198,8 @@ def verdict_of(
         )
     if rules.max_drift is not None and drift:
         others.append(_drift(drift, rules.max_drift))
-    counts = all(reason.passed for reason in others)  # else nothing could be promoted by chance
+    # A challenger that other rules reject cannot be promoted by chance: its test spends nothing.
+    counts = all(reason.passed for reason in others)
     found = (*reasons, *others)
     return Verdict(all(reason.passed for reason in found), found, test if counts else None)
 
@@ -213,18 +217,20 @@ def _against(
     found = compare_rows(challenger, champion, **resampling_of(rules))[rules.metric]
     effect = f"{rules.metric} {found.mean_a:.4f} against {found.mean_b:.4f} of the champion"
     reasons = [at_least("minimum_effect", sign * found.difference, rules.minimum_effect, effect)]
-    if found.n_queries < FEWEST_QUERIES:
+    if found.n_effective < FEWEST_QUERIES:
+        queries = queries_text(found.n_queries, found.n_effective)
         text = (
-            f"{found.n_queries} queries count for {rules.metric}; an interval that decides needs "
-            f"at least {FEWEST_QUERIES}"
+            f"{queries} count for {rules.metric}; an interval that decides needs at least "
+            f"{FEWEST_QUERIES}"
         )
-        few = Reason("fewest_queries", False, float(found.n_queries), float(FEWEST_QUERIES), text)
+        few = Reason("fewest_queries", False, found.n_effective, float(FEWEST_QUERIES), text)
         return [*reasons, few], None
     if rules.lower_bound is not None:
         worst = found.low if sign > 0 else -found.high
         text = f"lower end of the {rules.confidence:.0%} interval of the difference"
         _, error = mean_and_error(*differences_of(challenger, champion, rules.metric))
-        if (by_chance := chance_of_equal(rules, error, found.n_queries)) is not None:
+        evidence = Evidence(error, found.n_queries, found.n_effective)
+        if (by_chance := chance_of_equal(rules, evidence)) is not None:
             text += f" (an equal challenger passes with probability {by_chance:.2g})"
         reasons.append(at_least("lower_bound", worst, rules.lower_bound, text))
     if allowance is None:
@@ -261,7 +267,7 @@ def _by_segment(
 
 
 def _drift(parts: Sequence[PartDrift], tolerated: float) -> Reason:
-    """Rule about the feature whose shift is farthest beyond chance and what is tolerated."""
+    """Rule about the feature whose shift is farthest beyond chance and the tolerated shift."""
     shifts = ((part, name, shift) for part in parts for name, shift in part.features.items())
     part, name, shift = max(shifts, key=lambda each: each[2].index / max(each[2].limit, tolerated))
     text = (
@@ -274,9 +280,10 @@ def _drift(parts: Sequence[PartDrift], tolerated: float) -> Reason:
 
 
 def _queries_needed(part: PartDrift, tolerated: float) -> str | None:
-    """How many queries show a tolerated shift of a typical feature; None if there are enough.
+    """In words, the number of queries that would show a shift of the tolerated size.
 
-    The limit is taken to be proportional to 1 / n_before + 1 / n_after, as the index by chance is.
+    None if there are enough queries. The limit of a typical feature is taken to be proportional to
+    1 / n_before + 1 / n_after, like the index that chance gives.
     """
     limit = float(np.median([shift.limit for shift in part.features.values()]))
     if limit <= tolerated:

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dranking.metrics.comparison.compare import compare_rows
-from dranking.metrics.comparison.significance import mean_and_error
+from dranking.metrics.comparison.significance import effective_queries, mean_and_error
 from dranking.metrics.per_query import PerQuery
 from dranking.retrain.config.gate_table import GateConfig
 from dranking.retrain.gate.budget import Allowance
 from dranking.retrain.gate.false_discoveries import difference_e_value
-from dranking.retrain.registry.ledger import Kind
+from dranking.retrain.registry.ledger import Evidence, Kind
 
 Array = NDArray[np.float64]
 
@@ -27,13 +27,13 @@ class NightTest:
     Attributes
     ----------
     kind
-        As in `Allowance`.
-    n_queries
-        Number of queries that count.
+        The test, as in `Allowance`.
+    n_queries, n_effective
+        Number of queries that count, and number of queries of equal weight that say as much.
     difference, error
         Mean difference, positive where the challenger is better, and its standard error.
     p_value
-        One-sided p-value of Student's t-test; 1 / e-value, at most 1, of e-LOND.
+        One-sided p-value of Student's t-test; for e-LOND, 1 / e-value, at most 1.
     level
         Level of the test.
     better
@@ -43,11 +43,17 @@ class NightTest:
 
     kind: Kind
     n_queries: int
+    n_effective: float
     difference: float
     error: float
     p_value: float
     level: float
     better: bool
+
+    @property
+    def evidence(self) -> Evidence:
+        """The standard error, and the queries that it comes from."""
+        return Evidence(self.error, self.n_queries, self.n_effective)
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class Found:
     test
         The test.
     rule, value, limit, text
-        As in `dranking.retrain.gate.gate.Reason`.
+        The attributes of `dranking.retrain.gate.gate.Reason` with these names.
     """
 
     test: NightTest
@@ -87,12 +93,19 @@ def compare_at_level(
     """
     differences, weights = differences_of(challenger, champion, rules.metric)
     mean, error = mean_and_error(sign * differences, weights)
-    n, level = len(differences), allowance.level
+    n, n_effective, level = len(differences), effective_queries(weights), allowance.level
     if allowance.kind == "e-lond":
         e_value = difference_e_value(sign * differences, weights)
         needed = 1.0 / level
         test = NightTest(
-            "e-lond", n, mean, error, min(1.0, 1.0 / e_value), level, e_value >= needed
+            kind="e-lond",
+            n_queries=n,
+            n_effective=n_effective,
+            difference=mean,
+            error=error,
+            p_value=min(1.0, 1.0 / e_value),
+            level=level,
+            better=e_value >= needed,
         )
         text = (
             f"e-value of the difference at level {level:.2g}: {e_value:.3g}, at least {needed:.3g}"
@@ -100,23 +113,24 @@ def compare_at_level(
         rule, value, limit = "false_discovery_rate", e_value, needed
     else:
         low = _lower_end(rules, challenger, champion, level, sign)
-        p_value = student_p_value(mean, error, n)
-        test = NightTest("t", n, mean, error, p_value, level, bool(low > 0))
+        p_value = student_p_value(mean, Evidence(error, n, n_effective))
+        test = NightTest("t", n, n_effective, mean, error, p_value, level, bool(low > 0))
         end = f"{low:+.4f}" if level > 0 else "none"
         text = f"lower end of the difference at level {level:.2g}: {end}, above 0"
         rule, value, limit = "false_promotions_per_year", low, 0.0
-    return Found(test, rule, value, limit, f"{text}; {allowance.text(error, n, rules.metric)}")
+    text = f"{text}; {allowance.after.text(test.evidence, rules.metric)}"
+    return Found(test, rule, value, limit, text)
 
 
-def student_p_value(mean: float, error: float, n: int) -> float:
-    """One-sided p-value of a mean of `n` differences, by Student's t: 1/2 for a mean of 0.
+def student_p_value(mean: float, evidence: Evidence) -> float:
+    """One-sided p-value of a mean difference, by Student's t: 1/2 for a mean of 0.
 
-    Without any spread, it is 0 for a mean above 0, and 1 otherwise: differences that are all 0, as
-    of two equal models, say nothing against "no better".
+    If all differences are equal, the p-value is 0 for a mean above 0, and 1 otherwise: differences
+    of 0, as between two equal models, say nothing against "no better".
     """
-    if error == 0:
+    if evidence.error == 0:
         return 0.0 if mean > 0 else 1.0
-    return float(special.stdtr(n - 1, -mean / error))
+    return float(special.stdtr(evidence.degrees, -mean / evidence.error))
 
 
 def differences_of(a: PerQuery, b: PerQuery, metric: str) -> tuple[Array, Array]:

@@ -1,1 +1,1 @@
-"""What a run reports while it goes on and when it ends: event log, Prometheus, MLflow."""
+"""Reports of a run while it goes on and when it ends: event log, Prometheus, MLflow."""

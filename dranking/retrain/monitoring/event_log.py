@@ -31,6 +31,6 @@ class EventLog:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(text)
             return
-        # Objects cannot be appended to; the log of a run has some twenty lines.
+        # An object in a store cannot be appended to, so the log, some twenty lines, is rewritten.
         before = read_bytes(self.path) if exists(self.path) else b""
         atomic_write(self.path, before + text.encode(), overwrite=True)

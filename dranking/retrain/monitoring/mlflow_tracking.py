@@ -28,13 +28,13 @@ DATABASES = ("sqlite", "mysql", "postgresql", "mssql")
 """Schemes of tracking URIs that need the whole package of MLflow."""
 
 MAX_PARAMETER = 500
-"""Characters that every MLflow server accepts in a parameter."""
+"""Number of characters that every MLflow server accepts in a parameter."""
 MAX_ERROR = 300
-"""Characters that are quoted from the end of MLflow's error output."""
+"""Number of characters that are quoted from the end of MLflow's error output."""
 
 
 def check_tracking(config: MlflowConfig | None) -> None:
-    """Raise UsageError if MLflow is configured, but what it needs is not installed."""
+    """Raise UsageError if MLflow is configured, but a package that it needs is not installed."""
     if config is None:
         return
     if importlib.util.find_spec("mlflow") is None:

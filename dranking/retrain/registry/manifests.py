@@ -34,7 +34,7 @@ class VersionManifest(BaseModel):
     run_id
         Run that made the version; None if it was added by hand.
     lineage
-        Where the version comes from: data fingerprints, configuration digest, environment.
+        Origin of the version: data fingerprints, configuration digest, environment.
     metrics
         Mean of every measure on the data held out.
     checksums

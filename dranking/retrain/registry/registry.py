@@ -102,7 +102,11 @@ class Registry:
         number = name.zfill(6)
         if number not in versions:
             there = f"{versions[0]} to {versions[-1]}" if versions else "none"
-            raise UsageError(f"{self}: there is no version {name!r}; there are {there}.")
+            *first, last = Aliases.model_fields
+            raise UsageError(
+                f"{self}: there is no version {name!r}; there are {there}. The aliases are "
+                f"{', '.join(first)} and {last}."
+            )
         return number
 
     def manifest(self, version: str) -> VersionManifest:
@@ -327,14 +331,23 @@ class Registry:
 
     def _parse(self, kind: type[M], content: bytes, name: str) -> M:
         try:
-            # The text is validated, as JSON has no times and no tuples.
-            return kind.model_validate_json(json.dumps(unsealed(parse_json(content))))
-        except ValidationError as error:
-            raise DataError(f"{self}: {name}: {problems_in(error, 'file')}.") from error
+            entries = unsealed(parse_json(content))
         except ValueError as error:
             raise DataError(
                 f"{self}: {name}: damaged, {error}. Restore the file from a copy."
             ) from error
+        schema, written = kind.model_fields.get("schema_version"), entries.get("schema_version")
+        if schema is not None and isinstance(written, int) and written < schema.default:
+            raise DataError(
+                f"{self}: {name}: schema {written} is older than what this dranking reads "
+                f"({schema.default}); begin a new registry, or go on with the dranking that wrote "
+                "this one."
+            )
+        try:
+            # The text is validated, as JSON has no times and no tuples.
+            return kind.model_validate_json(json.dumps(entries))
+        except ValidationError as error:
+            raise DataError(f"{self}: {name}: {problems_in(error, 'file')}.") from error
 
 
 def _text(content: BaseModel) -> bytes:

@@ -2,7 +2,7 @@
 
 Size and modification time do not identify a content: copying and `touch` set both. The change time
 of a file and its inode cannot be set, so a digest is taken from the last run only if these are
-equal, too; an object store gives its own tag of the content.
+unchanged, too; an object store gives its own tag of the content.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ContentDigests:
 
 
 def _stamp(file: Place) -> Stamp:
-    """What changes whenever a file's content changes."""
+    """Size, inode and times of a file, or its tags; they change whenever its content changes."""
     check_regular(file)
     if isinstance(file, Path):
         status = file.stat()

@@ -77,7 +77,7 @@ def find_sources(
 
 
 def unique(sources: Iterable[Source]) -> tuple[list[Source], list[tuple[str, str]]]:
-    """The first source with each content, and the name of every other one with that of the first.
+    """The first source of each content, and pairs of names: of a repeated source, and the first.
 
     A part that was delivered again under another name would count twice.
     """

@@ -1,7 +1,7 @@
 """Parts that the champion was trained on and that are no longer there.
 
-A part is withdrawn when it was wrong. A champion that has learned from the part is then no measure
-of what the data can do, whatever an earlier run on the remaining parts has found.
+A part is withdrawn when it was wrong. A champion that has learned from the part then does not show
+the quality that the data allows, whatever an earlier run on the remaining parts has found.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Withdrawal:
     parts
         Names of the withdrawn parts, as they were when the champion was trained.
     back_to
-        Version to go back to by the rule of the configuration: the newest accepted one that was
+        Version to go back to by the rule of the configuration: the newest accepted version that was
         trained on none of the withdrawn parts. None if the rule is to train anew, or if there is
         no such version.
     """
@@ -36,7 +36,7 @@ class Withdrawal:
 
     @property
     def text(self) -> str:
-        """What was found, and what follows from it."""
+        """A sentence on the withdrawn parts, and what the run does about them."""
         what = f"version {self.champion} was trained on {', '.join(self.parts)}, "
         what += "which is no longer there: "
         if self.back_to is not None:
@@ -47,7 +47,7 @@ class Withdrawal:
 def find_withdrawal(
     data: DataConfig, registry: Registry, there: Sequence[Source]
 ) -> Withdrawal | None:
-    """Find what the champion was trained on and is withdrawn; None if there is nothing.
+    """Find withdrawn parts that the champion was trained on; None if there are none.
 
     Parameters
     ----------

@@ -1,16 +1,17 @@
 """The gate without judged queries: values of challenger and champion on clicks of later nights.
 
 The clicks of the newest nights are held out of the training. Challenger and champion rank all
-documents of the training parts, and the gate compares the values of their pages, document by
+documents of the training parts, those of a query in several parts as its newest part has them, and
+the gate compares the values of their pages, document by
 document (`dranking.clicks.off_policy.off_policy`): the lower end of the interval of the difference
 must be above 0 at the level that the ledger gives to the test. Documents that the clicks do not
 cover count as the worst for the challenger, and a difference that is mostly not covered rejects the
 challenger.
 
 Conditions. Users click by the position-based model with the frozen propensities, whose errors the
-interval carries along. The clicks are not those of any training: nights that the champion was
-trained on are left out. Where runs come more often than ``clicks.judged_nights`` pass, nights that
-a champion was chosen on are judged on again; such a champion was lucky on them, which makes later
+interval carries along. No model was trained on the clicks: nights that the champion was trained
+on are left out. If runs are more frequent than ``clicks.judged_nights``, some nights are judged on
+again although a champion was chosen on them; such a champion was lucky on them, which makes later
 challengers look worse.
 """
 
@@ -35,17 +36,18 @@ from dranking.retrain.config.tables import ClicksConfig
 from dranking.retrain.gate.budget import Allowance, allowance_of, statement
 from dranking.retrain.gate.gate import PartDrift, Reason, Verdict, at_least, verdict_of
 from dranking.retrain.gate.night_test import NightTest, student_p_value
+from dranking.retrain.registry.ledger import Evidence
 from dranking.retrain.results import Evaluated, Fitted
 from dranking.retrain.workflow import Run
 from dranking.retrain.workflows.later_clicks import fingerprint_of, judged_clicks
-from dranking.retrain.workflows.parts import Parts, joined
+from dranking.retrain.workflows.parts import Parts, joined_once
 from dranking.tuning.click_evaluation import values_of_pages
 
 CONVENTION = "position-based clicks"
-"""What stands in place of a convention of measures on judged queries."""
+"""Stands in place of the convention of measures in records of runs that are judged on clicks."""
 
 SMALLEST = float(np.finfo(np.float64).min)
-"""The end of an interval that there is not; JSON has no infinity."""
+"""Stands for a missing lower end of an interval, which would be minus infinity: JSON has none."""
 
 
 def evaluate_on_clicks(
@@ -65,7 +67,7 @@ def evaluate_on_clicks(
         Shifts of the features of every new part.
     """
     parts = Parts(run.work / "parts", run.config.data, run.executor)
-    data = joined(parts.open(run.sources["train"]))
+    data = joined_once(parts.open(run.sources["train"]))
     store, propensities = judged_clicks(run, clicks), load_propensities(clicks.propensities)
     how = (data, store, propensities, [clicks.reward], run.executor)
     means: dict[str, dict[str, float | None]] = {}
@@ -100,9 +102,7 @@ def judge_on_clicks(
     verdict = verdict_of(rules, reasons, test, fitted.n_features, evaluated.drift)
     if verdict.test is None or left is None:
         return verdict
-    said = statement(
-        verdict.accepted, verdict.test.error, verdict.test.n_queries, clicks.reward, left
-    )
+    said = statement(verdict.accepted, verdict.test.evidence, clicks.reward, left)
     return Verdict(verdict.accepted, verdict.reasons, verdict.test, statement=said)
 
 
@@ -136,13 +136,21 @@ def _test(
     low = SMALLEST
     if left.level > 0:
         low = _value(run, clicks, max(1.0 - 2.0 * left.level, 1e-9)).interval[0]
-    n, mean, error = found.n_queries, found.lower, found.standard_error
-    p_value = student_p_value(mean, error, n)
-    test = NightTest("t", n, mean, error, p_value, left.level, low > 0)
+    evidence = Evidence(found.standard_error, found.n_queries, found.n_effective)
+    test = NightTest(
+        kind="t",
+        n_queries=found.n_queries,
+        n_effective=found.n_effective,
+        difference=found.lower,
+        error=found.standard_error,
+        p_value=student_p_value(found.lower, evidence),
+        level=left.level,
+        better=low > 0,
+    )
     end = f"{low:+.4f}" if left.level > 0 else "none"
     text = (
         f"lower end of the difference of {clicks.reward} at level {left.level:.2g}: {end}, above "
-        f"0; {left.text(error, n, clicks.reward)}"
+        f"0; {left.after.text(evidence, clicks.reward)}"
     )
     return test, Reason("false_promotions_per_year", test.better, low, 0.0, text)
 
@@ -162,7 +170,7 @@ def _value(run: Run, clicks: ClicksConfig, confidence: float) -> OffPolicyValue:
 
 
 def _mean(values: QueryValues) -> float | None:
-    """Mean value, with relevance 0 for what is not covered; None without queries."""
+    """Mean value, with relevance 0 for documents that are not covered; None without queries."""
     total = float(values.traffic.sum())
     return float(values.traffic @ values.lower) / total if total else None
 

@@ -1,4 +1,4 @@
-"""How a night is judged: on which queries, at which level, and what the ledger keeps of it."""
+"""Judgement of a night: the judged queries, the level of the test, and its entry in the ledger."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def record_night(
     fingerprint
         Fingerprint of the judged queries.
     against
-        Version of the champion; None without one, and then there is nothing to enter.
+        Version of the champion. None if there is no champion; then nothing is entered.
     verdict
         The verdict of the gate.
     """
@@ -147,7 +147,8 @@ def _without_fresh_queries(verdict: Verdict, rules: GateConfig) -> Verdict:
     """The verdict where no part of the judged queries is left to judge on."""
     text = (
         f"no part of {rules.rotate} has {FEWEST_QUERIES} judged queries on which no champion was "
-        "chosen; add judged queries to data.holdout, or remove gate.rotate"
+        "chosen, where queries of unequal weights count for less; add judged queries to "
+        "data.holdout, or remove gate.rotate"
     )
     reason = Reason("rotate", False, 0.0, float(FEWEST_QUERIES), text)
     return replace(verdict, accepted=False, reasons=(*verdict.reasons, reason), test=None)
@@ -157,7 +158,7 @@ def _statement(rules: GateConfig, verdict: Verdict, left: Allowance | None) -> s
     test = verdict.test
     if test is None or left is None:
         return ""
-    return statement(verdict.accepted, test.error, test.n_queries, rules.metric, left)
+    return statement(verdict.accepted, test.evidence, rules.metric, left)
 
 
 def _on_the_ladder(

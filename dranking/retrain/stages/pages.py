@@ -49,7 +49,7 @@ def model_card_of(
 
 
 def _written_by(run: Run) -> dict[str, str]:
-    """Date and command, which are the same if the run is run again: its version stays the same."""
+    """Date and command; a run that is executed again gets the same, so that its version stays."""
     file = run.folder / DATE_NAME
     try:
         date = read_bytes(file).decode()
@@ -100,7 +100,7 @@ def report_of(
 
 
 def _label_facts(updated: StatisticsUpdate) -> dict[str, str]:
-    """What the report says of labels from clicks."""
+    """Lines of the report about labels from clicks."""
     labels = updated.labels
     if labels is None:
         return {}
@@ -109,7 +109,7 @@ def _label_facts(updated: StatisticsUpdate) -> dict[str, str]:
 
 
 def _value_facts(evaluated: Evaluated, on_clicks: bool) -> dict[str, str]:
-    """What the report says of values on clicks, in place of measures on judged queries."""
+    """Lines of the report about values on clicks, in place of measures on judged queries."""
     if not on_clicks:
         return {}
     return {

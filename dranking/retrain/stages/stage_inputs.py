@@ -1,4 +1,4 @@
-"""What stages read beside their data: the rival's model, and segments of the judged queries."""
+"""Inputs of stages beside their data: the rival's model, and segments of the judged queries."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def stored_model(run: Run, workflow: Workflow, version: str) -> Any:
         return workflow.load(Path(folder))
 
 
-def segments_of(run: Run, held_out: PerQuery) -> pa.Array | None:
-    """(n_queries,) segment of every query held out; None without segments."""
+def segments_of(run: Run, judged: PerQuery) -> pa.Array | None:
+    """(n_queries,) segment of every judged query; None without segments."""
     data = run.config.data
     if data.segments is None:
         return None
@@ -39,4 +39,4 @@ def segments_of(run: Run, held_out: PerQuery) -> pa.Array | None:
         raise DataError(
             f"{data.segments}: needs the columns qid and {data.segment_column} ({error})."
         ) from error
-    return segments.take(pc.index_in(held_out.query_ids.cast(pa.string()), known))
+    return segments.take(pc.index_in(judged.query_ids.cast(pa.string()), known))

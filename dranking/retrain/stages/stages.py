@@ -187,7 +187,7 @@ def _lineage(
     evaluated: Evaluated,
     verdict: Verdict,
 ) -> dict[str, Any]:
-    """Where a version comes from, for its manifest."""
+    """The origin of a version, for its manifest."""
     return {
         "data": {use: asdict(facts) for use, facts in ingested.data.items()},
         "sources": run.source_names,

@@ -11,7 +11,7 @@ import hashlib
 import io
 from collections.abc import Sequence
 from inspect import signature
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -58,7 +58,7 @@ class BilinearWorkflow:
         known = set(signature(TextVectorizer.fit).parameters) - {"texts"}
         _check_names("data.text", config.data.text, known)
 
-    def ingest(self) -> Ingested:
+    def ingest(self) -> Ingested[TextFacts]:
         """Copy the sources that are new.
 
         Raises
@@ -104,7 +104,7 @@ class BilinearWorkflow:
             model,
             documents,
             preferences,
-            measures=measures,
+            metrics=measures,
             convention=self._run.config.gate.convention,
         )
         return found.per_query
@@ -121,13 +121,13 @@ class BilinearWorkflow:
         self,
         model: BilinearModel,
         champion: BilinearModel | None,
-        ingested: Ingested,
+        ingested: Ingested[TextFacts],
         statistics: StatisticsUpdate,
     ) -> Content:
-        """Compute what the report says of a model beside a champion (None if there is none)."""
+        """Compute the report of a model beside a champion (None if there is none)."""
         gate = self._run.config.gate
         measures = measures_of(gate.metric)
-        held_out = cast(TextFacts, ingested.data["holdout"])
+        judged = ingested.data["holdout"]
         return Content(
             model=model,
             metric=gate.metric,
@@ -135,9 +135,9 @@ class BilinearWorkflow:
             challenger=self.measure(model, measures),
             champion=None if champion is None else self.measure(champion, measures),
             facts={
-                "judged texts": f"{held_out.n_documents:,}",
-                "labels": f"{held_out.n_labels:,}",
-                "judged fingerprint": held_out.fingerprint,
+                "judged texts": f"{judged.n_documents:,}",
+                "labels": f"{judged.n_labels:,}",
+                "judged fingerprint": judged.fingerprint,
             },
         )
 

@@ -37,7 +37,7 @@ def label_training_data(
     run
         The run.
     clicks
-        The clicks, and how labels are made of them.
+        The clicks, and the rules by which labels are made of them.
     parts
         The training parts by the keys of their sources; their own relevance is not used. Their
         features are shared, and not read.
@@ -83,19 +83,19 @@ def labelled_parts(
     """The training parts of a run with labels from clicks.
 
     Parts that were deleted are labelled again by the clicks of the same nights: the store may have
-    newer ones by now, on which the gate judges.
+    newer nights by now, on which the gate judges.
 
     Parameters
     ----------
     run, clicks, parts
-        As of `label_training_data`.
+        Arguments of `label_training_data`.
     labels
-        What `label_training_data` returned.
+        The result of `label_training_data`.
 
     Raises
     ------
     DataError
-        If the parts must be labelled again, and the clicks or the propensities are others now.
+        If the parts must be labelled again, but the clicks or the propensities have changed.
     """
     folder = run.folder / FOLDER
     if labels is not None and not all(exists(folder / key / MANIFEST_NAME) for key in parts):
@@ -146,7 +146,7 @@ def sync_click_statistics(
 
 
 def _can_be_relabelled(place: Place, part: StoredDataset) -> bool:
-    """Whether a store is there, and is of the queries and features of a part."""
+    """Whether a store is there and holds the queries and features of a part."""
     if not is_statistics(place):
         return False
     try:

@@ -1,4 +1,4 @@
-"""How far distributions of features have shifted, and how far chance alone shifts them.
+"""Shifts of the distributions of features, and the limits that chance alone exceeds rarely.
 
 The documents of a query are alike, so that a part of few queries differs from any other data far
 more than as many independent documents would. The limit of a shift therefore comes from permuting
@@ -48,7 +48,8 @@ def drift_between(
     level
         Probability of any index above its limit without a shift.
     n_permutations
-        Permutations beside the data as they are; `level` is at least 1 / (n_permutations + 1).
+        Number of permutations beside the data in their own order; `level` is at least
+        1 / (n_permutations + 1).
     seed
         Seed of the permutations.
 
@@ -77,7 +78,7 @@ def drift_between(
 
 
 def _permuted_sides(n_before: int, n_after: int, n: int, seed: int) -> NDArray[np.float32]:
-    """(n + 1, n_before + n_after) 1 for queries of the second side; the first row as it is."""
+    """(n + 1, n_before + n_after) 1 for queries of the second side; row 0 is not permuted."""
     rng = np.random.default_rng(seed)
     sides = np.zeros((n + 1, n_before + n_after), dtype=np.float32)
     sides[:, n_before:] = 1
@@ -90,7 +91,7 @@ def _standardised(
 ) -> tuple[Array, Array, Array, Array]:
     """Index of some features, mean and deviation of its root, largest standardised root.
 
-    The first three are of each feature, the last of each permutation.
+    The first three have an entry for each feature, the last has one for each permutation.
     """
     n_queries, n_features, n_bins = sample.shape
     flat = sample.reshape(n_queries, -1).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Which clicks a run trains on, and which later ones its gate judges on."""
+"""The clicks that a run trains on, and the later clicks that its gate judges on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dranking.retrain.workflow import Run
 
 
 def training_clicks(config: RetrainConfig, clicks: ClicksConfig) -> ClickStore:
-    """The clicks to train on: without those of the nights that the gate judges on.
+    """The clicks to train on: all but those of the nights that the gate judges on.
 
     Raises
     ------
@@ -58,5 +58,5 @@ def fingerprint_of(judged: ClickStore) -> str:
 
 
 def _day(store: ClickStore, days: int) -> str:
-    """The date so many days after the newest night of a store."""
+    """The date that is `days` days after the newest night of a store."""
     return (date.fromisoformat(str(store.nights[-1])) + timedelta(days=days)).isoformat()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal, cast
+from typing import cast
 
 from dranking.data.dataset import Dataset
 from dranking.data.statistics.dataset import StatisticsDataset
@@ -41,12 +41,12 @@ from dranking.retrain.workflows.click_labels import (
 )
 from dranking.retrain.workflows.drift import drift_between
 from dranking.retrain.workflows.incremental_statistics import sync_statistics
-from dranking.retrain.workflows.parts import Parts, joined
+from dranking.retrain.workflows.parts import Parts, joined, repeated_queries
 from dranking.retrain.workflows.profiles import Profile, parse_profile
 from dranking.tuning.evaluation import evaluate
 from dranking.tuning.families import family_of
 from dranking.tuning.folds import QueryKFold
-from dranking.tuning.search import LEAVE_QUERY_OUT
+from dranking.tuning.scores import LEAVE_QUERY_OUT, Validation
 from dranking.tuning.search import tune as search
 from dranking.tuning.settings import Setting
 
@@ -67,7 +67,7 @@ class LinearWorkflow:
         """Raise UsageError if the ranker does not have the configured parameters."""
         family_of(self._run.config.model.kind, self._run.config.model.parameters)
 
-    def ingest(self) -> Ingested:
+    def ingest(self) -> Ingested[RowFacts]:
         """Ingest the sources that are new.
 
         Raises
@@ -79,7 +79,7 @@ class LinearWorkflow:
             If a training source is wrong and was set aside, as the configuration allows.
         """
         run = self._run
-        new = tuple(s.name for s in run.all_sources if s not in self._parts)
+        new = [source for source in run.all_sources if source not in self._parts]
         judged = {use: found for use, found in run.sources.items() if use != "train"}
         for sources in judged.values():
             self._parts.open(sources)
@@ -97,7 +97,11 @@ class LinearWorkflow:
             found[use] = RowFacts(**data.facts)
         for sources in judged.values():
             self._parts.check_apart(run.sources["train"], sources)
-        return Ingested(new, dict(found))
+        notes: tuple[str, ...] = ()
+        if run.config.clicks is None:
+            of_the_night = [source for source in run.sources["train"] if source in new]
+            notes = repeated_queries(self._parts.open(of_the_night))
+        return Ingested(tuple(source.name for source in new), dict(found), notes)
 
     def update_statistics(self) -> StatisticsUpdate:
         """Bring statistics, distributions and scaling up to date, reading new parts only."""
@@ -139,7 +143,7 @@ class LinearWorkflow:
     def _click_statistics(
         self, clicks: ClicksConfig, labels: ClickLabels | None
     ) -> tuple[list[StatisticsDataset], int]:
-        """The statistics of the labelled parts, and how many of their blocks changed."""
+        """The statistics of the labelled parts, and the number of their blocks that changed."""
         parts = labelled_parts(self._run, clicks, self._training_parts(), labels)
         places = [self._parts.root / f"{key}.click-statistics" for key in parts]
         return sync_click_statistics(places, list(parts.values()), self._run.executor)
@@ -154,11 +158,11 @@ class LinearWorkflow:
         result = search(
             self._training_data(statistics),
             {name: tried for name, tried in values.items() if tried is not None},
-            validation=self._held_out(),
+            validation=self._validation(),
             parameters=config.model.parameters,
             model=config.model.kind,  # type: ignore[arg-type] # not bilinear: see `workflow_of`
             max_features=config.model.n_features,
-            measure=config.tune.metric if criterion is None else criterion.removeprefix("lqo-"),
+            metric=config.tune.metric if criterion is None else criterion.removeprefix("lqo-"),
             convention=config.tune.convention,
             rule=config.tune.rule,
             feature_penalty=config.tune.feature_penalty,
@@ -169,8 +173,8 @@ class LinearWorkflow:
         atomic_write(self._run.folder / "grid.json", json.dumps(found["grid"]), overwrite=True)
         return Tuned(chosen=found["chosen"], n_tried=len(found["grid"]))
 
-    def _held_out(self) -> Dataset | QueryKFold | Literal["leave-query-out"]:
-        """How hyperparameters are measured; the configuration has exactly one way."""
+    def _validation(self) -> Validation:
+        """The data or folds on which hyperparameters are compared; exactly one is configured."""
         config = self._run.config
         if config.tune.criterion is not None:
             return LEAVE_QUERY_OUT
@@ -191,6 +195,8 @@ class LinearWorkflow:
             size = config.model.n_features or data.n_features
             family = family_of(config.model.kind, config.model.parameters)
             model, _ = family.fit(data, setting, size, run.executor)
+        if statistics.labels is not None:  # which statistics do not record
+            model = model.trained_on_clicks_of(statistics.labels.nights)
         model.save(run.version_folder / MODEL_NAME, overwrite=True)
         return Fitted(n_features=len(model.weights))
 
@@ -246,10 +252,10 @@ class LinearWorkflow:
         self,
         model: LinearModel,
         champion: LinearModel | None,
-        ingested: Ingested,
+        ingested: Ingested[RowFacts],
         statistics: StatisticsUpdate,
     ) -> Content:
-        """Compute what the report says of a model beside a champion (None if there is none)."""
+        """Compute the report of a model beside a champion (None if there is none)."""
         if self._run.config.data.holdout is None:
             return describe_unjudged(model, self._data("train"), self._run.executor)
         return describe(

@@ -1,14 +1,16 @@
-"""The parts of the data: every source is ingested once and kept while some run uses it."""
+"""Ingested parts of the data: every source is ingested once and kept while some run uses it."""
 
 from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.data.concatenated import ConcatenatedDataset
@@ -248,7 +250,7 @@ class Parts:
 
 
 def _check_whole(text: Place) -> None:
-    """Raise DataError if a text ends amid a line, as a copy that is under way or broken does."""
+    """Raise DataError if a text ends amid a line, like a copy that is unfinished or broken."""
     if text.suffix in COMPRESSED:  # a cut compressed file is found when it is read
         return
     size = file_size(text)
@@ -262,3 +264,42 @@ def _check_whole(text: Place) -> None:
 def joined(parts: Sequence[Dataset]) -> Dataset:
     """Parts as one data set."""
     return parts[0] if len(parts) == 1 else ConcatenatedDataset(parts)
+
+
+def repeated_queries(parts: Iterable[Dataset]) -> tuple[str, ...]:
+    """A sentence about queries that are in several of the parts that a run ingested, or none.
+
+    Each part counts as queries of its own. So a delivery whose files share queries trains on
+    fragments of them, unless its folder is one part. The files of a delivery come in one night, and
+    so parts of earlier nights are not read again.
+    """
+    ids = pa.chunked_array([part.query_ids().cast(pa.string()) for part in parts], pa.string())
+    counts = pc.value_counts(ids)
+    n_repeated = pc.sum(pc.greater(counts.field("counts"), 1)).as_py() or 0
+    if not n_repeated:
+        return ()
+    return (
+        f"{n_repeated:,} of {len(counts):,} new training queries are in several of "
+        f"{ids.num_chunks} new parts and count once in each, as {len(ids):,} queries in all. If "
+        "the rows of a query are spread over the files of one delivery, name its folder in "
+        "data.train (lake/day=*, not lake/day=*/*.parquet): a folder is one part",
+    )
+
+
+def joined_once(parts: Sequence[Dataset]) -> Dataset:
+    """Parts as one data set in which a query of several parts is that of the last of them.
+
+    Parts are sorted by name, the newest last, so that the documents of a query and their features
+    are those of its newest delivery.
+    """
+    kept: list[Dataset] = []
+    later = pa.array([], pa.string())
+    for part in reversed(parts):
+        ids = part.query_ids().cast(pa.string())
+        is_new = ~pc.is_in(ids, later).to_numpy(zero_copy_only=False)
+        if is_new.all():
+            kept.append(part)
+        elif is_new.any():
+            kept.append(part.select_queries(is_new))
+        later = pa.concat_arrays([later, ids])
+    return joined(kept[::-1])

@@ -37,7 +37,7 @@ QUERIES: Final = 1_000
 """Largest number of queries whose counts are kept."""
 
 SAMPLE_COUNTS: Final = 2**25
-"""Largest number of counts that are kept; those of `LEAST_QUERIES` queries are kept anyway."""
+"""Largest number of counts that are kept; the counts of `LEAST_QUERIES` queries always are."""
 
 LEAST_QUERIES: Final = 64
 
@@ -74,7 +74,8 @@ class Profile:
     n_queries
         Number of queries of the data.
     ranks
-        (n_sample,) uint64, ascending: `query_ranks` of the sampled queries, the smallest of all.
+        (n_sample,) uint64, ascending: `query_ranks` of the sampled queries, the smallest ranks of
+        all queries.
     sample
         (n_sample, n_features, n_edges + 1) uint16 number of documents of each sampled query in
         every bin; at most 65,535.

@@ -33,7 +33,7 @@ def query_digests(block: QueryBlock) -> Words:
 
 
 def query_ranks(block: QueryBlock) -> Words:
-    """A number for every query that is as good as random and always the same.
+    """A number for every query that looks random, and is the same in every run.
 
     The queries with the smallest numbers are a random sample, and the sample of several data sets
     together is found among their samples.
@@ -48,7 +48,7 @@ def query_ranks(block: QueryBlock) -> Words:
 
 
 def _row_words(features: FeatureMatrix) -> Words:
-    """(n_documents,) sums of the bits of a row's float32 values, times a random odd number each."""
+    """(n_documents,) sums of the bits of a row's float32 values, each times a random odd number."""
     factors = np.random.default_rng(0).integers(2**63, size=features.shape[1], dtype=np.uint64)
     factors = 2 * factors + np.uint64(1)
     if isinstance(features, np.ndarray):

@@ -14,8 +14,9 @@ from unittest import mock
 
 import dranking as dr
 from dranking.data.dataset import Dataset
+from dranking.engine.choose_executor import get_executor
 from dranking.engine.cluster.starting.deploy import local_cluster
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.executor import Executor
 from dranking.engine.tiles import Tiles
 from dranking.rankers.gram.moments import QueryMoments
 from dranking.rankers.greedy.path import Selection, SelectionRules

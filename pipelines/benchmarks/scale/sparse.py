@@ -17,7 +17,7 @@ from scipy import sparse
 
 from dranking.data.dataset import Dataset
 from dranking.data.tables.in_memory import from_arrays
-from dranking.engine.executor import get_executor
+from dranking.engine.choose_executor import get_executor
 from dranking.engine.tiles import Tiles
 from dranking.rankers.gram.moments import TotalMoments
 from dranking.rankers.greedy.path import Selection, SelectionRules

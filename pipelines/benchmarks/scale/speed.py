@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import dranking as dr
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.engine.executor import get_executor
+from dranking.engine.choose_executor import get_executor
 from dranking.engine.tiles import Tiles
 from dranking.rankers.gram.moments import QueryMoments
 from dranking.rankers.gram.rows import GramRows

@@ -80,6 +80,15 @@ def test_names_must_be_an_object_of_texts(dranking, model_file, tmp_path):
         assert "JSON" in err
 
 
+def test_one_weight_is_one_weight(dranking, model_file, tmp_path):
+    dr.LinearModel(feature_names=("x",), weights=(2.0,)).save(tmp_path / "one.json")
+    for model, said in ((tmp_path / "one.json", "1 weight written"), (model_file, "3 weights wr")):
+        _, _, err = dranking(
+            "export", model, "--format", "sql", "-o", tmp_path / f"{model.stem}.sql"
+        )
+        assert said in err
+
+
 def test_every_export_has_a_model_card(dranking, model_file, tmp_path):
     output = tmp_path / "ltr.sql"
     code, out, err = dranking("export", model_file, "--format", "sql", "-o", output, "--json")

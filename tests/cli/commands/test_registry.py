@@ -60,6 +60,7 @@ def test_promote_rollback_and_prune(dranking, registry):
     ("arguments", "code", "message"),
     [
         (["promote", "9"], 2, "there is no version '9'"),
+        (["show", "chmpion"], 2, "aliases are champion, challenger and previous"),
         (["rollback"], 2, "no previous champion"),
         (["prune", "--keep", "0"], 2, "keep is 0"),
     ],

@@ -3,18 +3,22 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.errors import TryAgainError
 from dranking.retrain.config.config import load_config
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
 from dranking.retrain.stages import stages
+from pipelines.benchmarks.clusters.faults import started, wait_for_workers
 from pipelines.retrain import main
+from tests.engine.faults import kill, pids
 from tests.retrain.stream import Stream
 
 ROOT = Path(__file__).parents[3]
@@ -204,5 +208,37 @@ def test_a_night_on_a_cluster_is_that_of_threads(dranking, stream, client, tmp_p
     assert code == 0, err
     ran = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
     assert {"scan", "write", "statistics", "update"} <= ran
+    ours, theirs = (Registry(place).read("000001", "model.json") for place in ("registry", "r"))
+    assert ours == theirs
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_a_night_on_a_scheduler_outlives_its_workers(dranking, stream, tmp_path, monkeypatch):
+    """Workers are killed amid the ingest, the statistics and the fit of one night."""
+    dranking("retrain", "retrain.toml")
+    settings = [f"run.work={tmp_path}/w", f"registry.location={tmp_path}/r"]
+    options = [word for setting in settings for word in ("--set", setting)]
+    left = [("write", 1), ("statistics", 1), ("update", 2)]
+    submitted, submit = Counter(), DaskExecutor.submit
+    with started() as (cluster, client):
+        before = pids(cluster)
+
+        def deadly(executor, function, /, *args, name, slot=None):
+            task = submit(executor, function, *args, name=name, slot=slot)
+            submitted[name] += 1
+            if (name, submitted[name]) in left:
+                left.remove((name, submitted[name]))
+                executor.start()
+                wait_for_workers(client, 2)
+                kill(cluster, client)
+            return task
+
+        monkeypatch.setattr(DaskExecutor, "submit", deadly)
+        address = client.scheduler.address
+        assert address.startswith("tcp://")
+        code, _, err = dranking("retrain", "retrain.toml", "--scheduler", address, *options)
+        assert before - pids(cluster)
+    assert (code, left) == (0, []), err
     ours, theirs = (Registry(place).read("000001", "model.json") for place in ("registry", "r"))
     assert ours == theirs

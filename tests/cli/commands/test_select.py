@@ -130,7 +130,7 @@ def test_other_scores_of_candidates(select):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--rescore", "nothing"), "there is no measure 'nothing'"),
+        (("--rescore", "nothing"), "there is no metric 'nothing'"),
         (("--rescore", "map", "--convention", "mine"), "no evaluation convention 'mine'"),
         (("--fitting", "post"), "post"),
     ],

@@ -145,6 +145,23 @@ def test_trainings_go_where_the_url_says(here, letor, done, bucket, tmp_path):
     assert dr.load_model(f"{at}/words").words == ("bond", "cat", "dog", "share")
 
 
+@pytest.mark.parametrize("below", ["", "folder"])
+def test_quickstart_refuses_a_file(tmp_path, dranking, below):
+    (tmp_path / "file").write_text("kept")
+    code, _, err = dranking("quickstart", "-o", tmp_path / "file" / below)
+    assert (code, "is a file, or below a file; name a folder" in err) == (2, True)
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_quickstart_names_a_folder_that_cannot_be_made(tmp_path, dranking, monkeypatch):
+    def refuse(path, *_):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    code, _, err = dranking("quickstart", "-o", tmp_path / "q")
+    assert (code, "/q: cannot be made, Permission denied. Name another" in err) == (2, True)
+
+
 def test_quickstart_refuses_a_url(here, dranking):
     code, _, err = dranking("quickstart", "-o", "memory://somewhere/q")
     assert code == 2

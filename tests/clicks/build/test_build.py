@@ -6,7 +6,8 @@ import hashlib
 import io
 import json
 import secrets
-from datetime import datetime, timedelta
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dranking.clicks.build import build
-from dranking.clicks.build.build import build_clicks
 from dranking.clicks.build.click_log import ClickLog
-from dranking.clicks.logs import files, read
+from dranking.clicks.logs import files, read, utf8
 from dranking.clicks.logs.columns import LogColumns
 from dranking.errors import DataError, UsageError
+from tests.clicks.made_logs import build_with_texts as build_clicks
 from tests.clicks.made_logs import content, logs, rows_of, write_log
 from tests.reference.click_logs import count_log
 
@@ -32,7 +33,7 @@ def output():
     return f"memory://{secrets.token_hex(8)}/clicks.store"
 
 
-@pytest.fixture(scope="module")
+@contextmanager
 def small_chunks():
     """Chunks and buckets of few rows."""
     with pytest.MonkeyPatch.context() as patch:
@@ -56,8 +57,12 @@ RULES = st.fixed_dictionaries(
 
 @settings(max_examples=40)
 @given(rows=logs(), forms=FORMS, rules=RULES, n_buckets=st.integers(1, 3), data=st.data())
-@pytest.mark.usefixtures("small_chunks")
 def test_counts_equal_plain_loops(rows, forms, rules, n_buckets, data, tmp_path_factory):
+    with small_chunks():
+        check_counts(rows, forms, rules, n_buckets, data, tmp_path_factory)
+
+
+def check_counts(rows, forms, rules, n_buckets, data, tmp_path_factory):
     given_rules = {name: value for name, value in rules.items() if value is not None}
     counts, sessions, found = count_log(rows, **given_rules)
     folder = tmp_path_factory.mktemp("logs")
@@ -71,6 +76,10 @@ def test_counts_equal_plain_loops(rows, forms, rules, n_buckets, data, tmp_path_
         with pytest.raises(DataError, match="there is no session"):
             build_clicks(folder, output(), log)
         return
+    if not counts:  # all queries are rare
+        with pytest.raises(DataError, match="no night would be left"):
+            build_clicks(folder, output(), log)
+        return
     store, facts = build_clicks(folder, output(), log)
     assert content(store) == (counts, sessions)
     assert facts.n_events == len(rows)
@@ -82,8 +91,7 @@ def test_counts_equal_plain_loops(rows, forms, rules, n_buckets, data, tmp_path_
     assert store.n_clicks == sum(total[1] for total in counts.values())
     assert store.n_queries == len({key[0] for key in counts})
     assert store.n_rows == len(counts)
-    if counts:
-        assert store.n_sessions == found["sessions"]
+    assert store.n_sessions == found["sessions"]
     by_user, _, _ = count_log(rows, users=True, **given_rules)
     users = {}
     for bucket in store.buckets:
@@ -96,8 +104,9 @@ def test_counts_equal_plain_loops(rows, forms, rules, n_buckets, data, tmp_path_
 @pytest.mark.parametrize(
     ("low", "high"), [(0, 127), (-128, 127), (-(2**31), 2**31 - 1), (0, 2 * 10**9)]
 )
-def test_times_near_1970_are_moments_like_others(tmp_path, low, high, unit):
+def test_times_near_1970_are_moments_like_others(tmp_path, monkeypatch, low, high, unit):
     """Anonymised logs count from 0; columns of such small integers are sent in few bytes."""
+    monkeypatch.setattr(build, "latest_time", lambda: 2**62)
     epoch = datetime(1970, 1, 1)
     times = [low, high, (low + high) // 2, low] if unit == "microseconds" or low == 0 else [0, high]
     moments = [epoch + timedelta(microseconds=time) for time in times]
@@ -167,8 +176,8 @@ def test_nights_that_are_appended_are_those_of_one_build(tmp_path, min_sessions)
     assert facts.notes["sessions_of_other_nights"] == 4
     with pytest.raises(DataError, match="the night 2026-11-01 is there already, and 3 nights"):
         build_clicks(log_file, place, append=True)
-    with pytest.raises(UsageError, match="hashed_queries False, and this call has True"):
-        build_clicks(log_file, place, ClickLog(hash_queries=True), append=True)
+    with pytest.raises(UsageError, match="keep_queries True, and this call has False"):
+        build.build_clicks(log_file, place, append=True)
 
 
 def test_a_window_keeps_the_newest_nights(log_file):
@@ -180,6 +189,40 @@ def test_a_window_keeps_the_newest_nights(log_file):
     assert content(at_once) == content(kept)
     with pytest.raises(UsageError, match="number of days such as 28d"):
         build_clicks(log_file, output(), window="4 weeks")
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
+def test_a_wrong_clock_makes_no_night(tmp_path, log_file, form):
+    """A session in the year 2099 had been the newest night, and a window had dropped the others."""
+    place = output()
+    build_clicks(log_file, place, ClickLog(until="2026-11-02"))
+    wrong = [{**ROWS[0], "session": "late", "time": "2099-01-01T00:00:00Z"}]
+    path = write_log(tmp_path / "log", [*ROWS, *wrong], form)
+    log = ClickLog(since="2026-11-03")
+    store, facts = build_clicks(path, place, log, append=True, window="28d")
+    assert content(store) == content(build_clicks(log_file, output())[0])
+    assert facts.n_events == len(ROWS) + 1
+    assert {name: n for name, n in facts.problems.items() if n} == {"times_in_the_future": 1}
+
+
+def test_times_of_the_next_hours_count(tmp_path):
+    """Clocks of other zones run ahead by half a day."""
+    now = datetime.now(UTC)
+    times = [now + timedelta(hours=hours) for hours in (0, 23, 25)]
+    rows = [
+        {**ROWS[0], "session": f"s{n}", "time": time.isoformat(timespec="seconds")}
+        for n, time in enumerate(times)
+    ]
+    path = write_log(tmp_path / "log", rows, "parquet")
+    store, facts = build_clicks(path, output(), ClickLog(max_unmatched=0.5))
+    assert store.nights.astype(str).tolist() == sorted({str(time.date()) for time in times[:2]})
+    assert facts.problems["times_in_the_future"] == 1
+
+
+def test_sessions_before_the_window_are_counted(log_file):
+    store, facts = build_clicks(log_file, output(), window="1d")
+    assert store.nights.astype(str).tolist() == ["2026-11-03"]
+    assert facts.notes["sessions_before_window"] == 8
 
 
 def test_a_filter_reads_the_rows_that_fulfil_it(log_file):
@@ -196,7 +239,7 @@ def test_a_filter_reads_the_rows_that_fulfil_it(log_file):
 def test_hashed_queries_are_found_with_the_salt_of_the_store(log_file):
     from dranking.clicks.hashes import hashed_texts
 
-    store, _ = build_clicks(log_file, output(), ClickLog(hash_queries=True))
+    store, _ = build.build_clicks(log_file, output())
     names = set().union(*(store.query_ids(bucket) for bucket in store.buckets))
     assert names == set(hashed_texts(["q0", "q1", "q2"], store.manifest.salt))
     assert all(len(name) == 32 for name in names)
@@ -307,6 +350,49 @@ def test_user_behavior_insights_and_own_columns_are_one_log(tmp_path, log_file):
         assert facts.notes["other_actions"] == len(ROWS)
 
 
+@pytest.mark.parametrize("form", ["ndjson", "parquet"])
+def test_filters_are_parts_of_the_queries(tmp_path, form):
+    """Of UBI in fields of a structure, one of them a list, and of rows in columns."""
+    filters = {"q0": (["red", "big"], 3), "q1": ([], 4), "q2": (None, None)}
+    names = {"q0": "q0 | big,red | 3", "q1": "q1 |  | 4", "q2": "q2"}
+    records = ubi_records(ROWS)
+    for record in records:
+        if "user_query" in record:
+            kind, size = filters[record["user_query"]]
+            record["query_attributes"] |= {"kind": kind, "size": size}
+    path = tmp_path / f"log.{form}"
+    if form == "parquet":
+        pq.write_table(pa.Table.from_struct_array(pa.array(records)), path)
+    else:
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    own = ("query_attributes.kind", "query_attributes.size")
+    columns = LogColumns(filters=own, arm="query_attributes.arm")
+    store, facts = build_clicks(path, output(), ClickLog(form="ubi", columns=columns))
+    assert problems_of(facts) == {}
+    assert store.manifest.filter_columns == own
+    expected = [{**row, "query": names[row["query"]], "context": ""} for row in ROWS]
+    counts = {key: total[:2] for key, total in count_log(expected)[0].items()}
+    assert {key: total[:2] for key, total in content(store)[0].items()} == counts
+    of_rows = (dict(zip(("kind", "size"), filters[row["query"]], strict=True)) for row in ROWS)
+    rows = [{**row, **own} for row, own in zip(ROWS, of_rows, strict=True)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    wanted = ClickLog(columns=LogColumns(filters=("kind", "size"), arm="arm"))
+    again, _ = build_clicks(tmp_path / "rows.parquet", output(), wanted)
+    assert content(again) == content(store)
+
+
+def test_filters_that_are_no_texts_are_counted(tmp_path):
+    rows = [dict(row, kind="red") for row in ROWS]
+    rows[0]["kind"], rows[1]["kind"], rows[2]["query"] = {"a": 1}, "", None
+    (tmp_path / "log.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    log = ClickLog(columns=LogColumns(filters=("kind",)))
+    store, facts = build_clicks(tmp_path, output(), log)
+    assert problems_of(facts) == {"ids_of_other_types": 1, "missing_ids": 1}
+    assert store.n_queries == 4  # one of them without a filter
+    with pytest.raises(UsageError, match="filter_columns"):
+        build_clicks(tmp_path, store.place, append=True)
+
+
 def test_a_later_page_begins_where_its_events_say(tmp_path):
     rows = [{**row, "position": row["position"] + 10} for row in ROWS]
     shown = {row["session"] for row in rows if row["clicked"]}
@@ -349,12 +435,52 @@ def test_one_file_is_read_in_ranges_of_bytes(tmp_path, monkeypatch, form, n_byte
         written = text.getvalue().encode()
         path.write_bytes(gzip.compress(written) if form == "csv.gz" else written)
     monkeypatch.setattr(files, "RANGE_BYTES", n_bytes)
+    monkeypatch.setattr(read, "CHUNK_BYTES", 1000)
     parts = files.find_logs([path], ())
     assert len(parts) == 1 if form == "csv.gz" else len(parts) > path.stat().st_size / n_bytes / 2
     counts, sessions, _ = count_log(rows)
     store, facts = build_clicks(path, output(), ClickLog(columns=ALL))
     assert content(store) == (counts, sessions)
     assert (facts.n_events, sum(facts.problems.values())) == (len(rows), 0)
+
+
+@pytest.mark.parametrize("column", ["session", "document", "context", "note"])
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_quote_that_is_not_closed_loses_no_line_uncounted(tmp_path, column, closed):
+    """Its record had counted as one line, and nearly all of the log was gone."""
+    n_lines, first = 400, 50
+    rows = [{**ROWS[n % len(ROWS)], "session": f"s{n}", "note": "-"} for n in range(n_lines)]
+    path = tmp_path / "log.csv"
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+    lines = path.read_text().split("\n")
+    fields = lines[first].split(",")
+    place = list(rows[0]).index(column)
+    fields[place] = f'"{fields[place]}'
+    lines[first] = ",".join(fields)
+    n_lost = n_lines - first + 1
+    if closed:  # where a field of the same column ends, far below
+        fields = lines[300].split(",")
+        fields[place] = f'{fields[place]}"'
+        lines[300] = ",".join(fields)
+        n_lost = 300 - first + 1
+    path.write_text("\n".join(lines))
+    with pytest.raises(DataError, match=f"% of 400 events cannot.*\n  {n_lost}: lines that cannot"):
+        build_clicks(path, output())
+    store, facts = build_clicks(path, output(), ClickLog(max_unmatched=1))
+    assert facts.problems["unreadable_lines"] == n_lost
+    assert (store.n_impressions, facts.n_events) == (n_lines - n_lost, n_lines)
+
+
+def test_a_record_without_an_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(read, "CHUNK_BYTES", 1000)
+    path = write_log(tmp_path / "log", ROWS, "csv")
+    text = path.read_text().replace('"', "").replace("s3", '"s3', 1)
+    path.write_text(text)
+    with pytest.raises(DataError, match="1,000 bytes or more, as if a quote is never closed"):
+        build_clicks(path, output())
 
 
 def test_folders_are_columns(tmp_path):
@@ -391,6 +517,17 @@ def test_logs_that_cannot_be_read_are_named(tmp_path, log_file):
         build_clicks(log_file, output(), ClickLog(n_buckets=0))
 
 
+@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
+def test_a_log_without_rows_has_no_session(tmp_path, form):
+    path = write_column(tmp_path / "log", "position", [1] * len(ROWS), form)
+    if form == "parquet":
+        pq.write_table(pq.read_table(path).slice(0, 0), path)
+    else:
+        path.write_text(path.read_text().split("\n")[0] + "\n" if form == "csv" else "")
+    with pytest.raises(DataError, match="there is no session to count: the log is empty"):
+        build_clicks(path, output())
+
+
 def _file(path):
     path.write_bytes(b"nothing of use")
     return path
@@ -398,12 +535,253 @@ def _file(path):
 
 def test_ids_of_other_types_are_counted(tmp_path):
     rows = [dict(row) for row in ROWS]
-    rows[0]["document"], rows[1]["session"], rows[2]["query"] = 1.5, {"a": 1}, ["x"]
+    rows[0]["document"], rows[1]["session"], rows[2]["query"] = ["d0"], {"a": 1}, ["x"]
     rows[3]["clicked"], rows[4]["time"] = "maybe", "soon"
     (tmp_path / "a.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
     _, facts = build_clicks(tmp_path, output(), ClickLog(max_unmatched=1))
     found = {name: number for name, number in facts.problems.items() if number}
     assert found == {"ids_of_other_types": 3, "unreadable_times": 1, "unreadable_clicks": 1}
+
+
+@pytest.mark.parametrize("form", ["parquet", "ndjson"])
+def test_fractions_are_no_ids(tmp_path, form):
+    ids = [1.5, *(float(n) for n in range(1, len(ROWS)))]
+    _, facts = build_clicks(write_column(tmp_path / "log", "document", ids, form), output())
+    assert problems_of(facts) == {"ids_of_other_types": 1}
+
+
+def write_column(path, name, values, form):
+    """A log of `ROWS` with other values in one column, as the form's own libraries write them."""
+    rows = [{**row, name: value} for row, value in zip(ROWS, values, strict=True)]
+    path = path.with_name(f"{path.name}.{form}")
+    if form == "parquet":
+        columns = {key: [row[key] for row in rows] for key in ROWS[0] if key != name}
+        kept = values if isinstance(values, pa.Array) else pa.array(values)
+        pq.write_table(pa.table({**columns, name: kept}), path)
+    elif form == "ndjson":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        with path.open("w", newline="") as file:
+            table = csv.DictWriter(file, list(rows[0]))
+            table.writeheader()
+            table.writerows(rows)
+    return path
+
+
+def problems_of(facts):
+    return {name: number for name, number in facts.problems.items() if number}
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
+@pytest.mark.parametrize("number", [int, float])
+def test_counts_of_clicks_are_clicks(tmp_path, form, number):
+    """In CSV, 2 clicks had been no click, and unreadable."""
+    clicks = [number(row["clicked"] * (2 + n % 12)) for n, row in enumerate(ROWS)]
+    clicks[1], clicks[2] = number(-1), number(0)
+    path = write_column(tmp_path / "log", "clicked", clicks, form)
+    store, facts = build_clicks(path, output(), ClickLog(columns=ALL))
+    left = [{**row, "clicked": n > 0} for row, n in zip(ROWS, clicks, strict=True) if n >= 0]
+    assert problems_of(facts) == {"unreadable_clicks": 1}
+    assert content(store)[0] == count_log(left)[0]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
+def test_times_in_other_zones_are_counted_in_every_form(tmp_path, form):
+    """Texts of parquet are read as dictionaries, of which none had been counted."""
+    zones = ["Z", "+00:00", "", "-05:00", "+0530", "+02"]
+    times = [f"2026-11-01T10:00:00{zones[n % len(zones)]}" for n in range(len(ROWS))]
+    times[3] = "2026-11-31T10:00:00-05:00"
+    _, facts = build_clicks(write_column(tmp_path / "log", "time", times, form), output())
+    assert facts.notes["times_in_other_zones"] == len(ROWS) // 2 - 1
+    assert problems_of(facts) == {"unreadable_times": 1}
+
+
+SECONDS = pa.array([1793527200] * len(ROWS), pa.int64())
+
+
+def with_first(values, *first):
+    """Values of a column whose first ones are others."""
+    return pa.array([*first, *values.to_pylist()[len(first) :]], values.type)
+
+
+def not_text(kind):
+    """Ids of documents, the first of bytes that are not UTF-8."""
+    ids = [b"\xff\xfe", *(row["document"].encode() for row in ROWS[1:])]
+    binary = pa.array(ids, pa.binary())
+    if pa.types.is_binary(kind):
+        return binary
+    return pa.Array.from_buffers(kind, len(ids), binary.buffers())
+
+
+WRONG_COLUMNS = {
+    "time of 2^60": ("time", with_first(SECONDS, 2**60), "unreadable_times"),
+    "time with null": ("time", with_first(SECONDS, None, 2**60), "unreadable_times"),
+    "time of 2^63": ("time", with_first(SECONDS.cast(pa.uint64()), 2**63), "unreadable_times"),
+    "year 36 million": (
+        "time",
+        with_first(pa.array([1793527200_000] * len(ROWS)), 2**60 + 12_345).cast(pa.timestamp("ms")),
+        "unreadable_times",
+    ),
+    "year -1199": (
+        "time",
+        with_first(SECONDS, -100_000_000_000).cast(pa.timestamp("s")),
+        "unreadable_times",
+    ),
+    "year 0": (
+        "time",
+        with_first(pa.array([row["time"] for row in ROWS]), "0000-01-01T00:00:00Z"),
+        "unreadable_times",
+    ),
+    "day 2^31": (
+        "time",
+        pa.array([2**31 - 1, *[20_758] * (len(ROWS) - 1)], pa.int32()).cast(pa.date32()),
+        "unreadable_times",
+    ),
+    "click of -2^60": (
+        "clicked",
+        with_first(pa.array([int(row["clicked"]) for row in ROWS]), -(2**60)),
+        "unreadable_clicks",
+    ),
+    "bytes": ("document", not_text(pa.binary()), "ids_of_other_types"),
+    "string of bytes": ("document", not_text(pa.string()), "ids_of_other_types"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_COLUMNS)
+def test_values_beyond_their_range_are_counted(tmp_path, name):
+    """Each had ended the build with a traceback."""
+    column, values, problem = WRONG_COLUMNS[name]
+    n_wrong = 2 if name == "time with null" else 1
+    path = write_column(tmp_path / "log", column, values, "parquet")
+    store, facts = build_clicks(path, output())
+    assert problems_of(facts) == {problem: n_wrong}
+    assert store.n_impressions == len(ROWS) - n_wrong
+
+
+def test_weights_and_clicks_of_large_integers_are_read(tmp_path):
+    weights = pa.array([2**60] * len(ROWS))
+    path = write_column(tmp_path / "log", "weight", weights, "parquet")
+    store, _ = build_clicks(path, output(), ClickLog(columns=ALL))
+    counts, _, _ = count_log([{**row, "weight": 2.0**60} for row in ROWS])
+    assert content(store)[0] == counts
+    path = write_column(tmp_path / "log", "clicked", weights, "parquet")
+    assert build_clicks(path, output())[0].n_clicks == len(ROWS)
+
+
+@pytest.mark.parametrize("column", ["session", "query", "document", "time", "note"])
+@pytest.mark.parametrize("n_bytes", [100, 1 << 26])
+def test_a_wrong_byte_in_csv_is_of_one_line(tmp_path, monkeypatch, column, n_bytes):
+    """It had refused the whole file; in a column that is not read, it says nothing."""
+    rows = [{**row, "note": "é"} for row in ROWS]
+    path = tmp_path / "log.csv"
+    path.write_text(",".join(rows[0]) + "\n", encoding="utf-8")
+    with path.open("ab") as file:
+        for n, row in enumerate(rows):
+            fields = [str(value).encode() for value in row.values()]
+            if n == 7:
+                fields[list(row).index(column)] += b"\xe9"
+            file.write(b",".join(fields) + b"\n")
+        file.write(b"\xe9,1\n")
+    monkeypatch.setattr(files, "RANGE_BYTES", n_bytes)
+    monkeypatch.setattr(utf8, "PIECE_BYTES", 61)
+    store, facts = build_clicks(path, output())
+    n_wrong = column != "note"
+    assert problems_of(facts) == {"unreadable_lines": n_wrong + 1}
+    assert store.n_impressions == len(ROWS) - n_wrong
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
+@pytest.mark.parametrize("has_null", [False, True])
+def test_positions_too_deep_are_counted(tmp_path, form, has_null):
+    """One impression at position 2,000,000,000 had asked later steps for terabytes."""
+    positions = [row["position"] for row in ROWS]
+    positions[:6] = [10_000, 10_001, 2_000_000_000, 2**60, -(2**62), 0]
+    if has_null:
+        positions[6] = None
+    path = write_column(tmp_path / "log", "position", positions, form)
+    store, facts = build_clicks(path, output(), ClickLog(columns=ALL, max_unmatched=0.5))
+    missing = {"missing_positions": 1} if has_null else {}
+    assert problems_of(facts) == {"positions_too_deep": 3, "positions_below_1": 2, **missing}
+    kept = [
+        {**row, "position": position}
+        for row, position in zip(ROWS, positions, strict=True)
+        if position is not None and 1 <= position <= 10_000
+    ]
+    assert content(store)[0] == count_log(kept)[0]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
+def test_times_of_common_tools_are_read(tmp_path, form):
+    ends = ["10:00:00.123456789Z", "10:00:00.123456789", "10:00:00 UTC", "10:00:00.5UTC",
+            "10:00:00.1234567+02:00", "10:00:00Z"]  # fmt: skip
+    times = [f"2026-11-01T{ends[n % len(ends)]}" for n in range(len(ROWS))]
+    times[5] = "2026-11-01 23:59:59.9999999 UTC"
+    store, facts = build_clicks(write_column(tmp_path / "log", "time", times, form), output())
+    assert problems_of(facts) == {}
+    assert store.nights.astype(str).tolist() == ["2026-11-01"]
+    assert facts.notes["times_in_other_zones"] == len(ROWS) // 6
+
+
+def test_whole_numbers_of_csv_are_the_ids_without_a_point(tmp_path):
+    """A column of numbers with a gap is written as 12.0 by pandas."""
+    ids = [None, *(float(row["document"][1:]) for row in ROWS[1:])]
+    path = write_column(tmp_path / "log", "document", ids, "csv")
+    store, facts = build_clicks(path, output(), ClickLog(columns=ALL))
+    assert problems_of(facts) == {"missing_ids": 1}
+    kept = [{**row, "document": row["document"][1:]} for row in ROWS[1:]]
+    assert content(store)[0] == count_log(kept)[0]
+    names = [f"{n}.5" for n in range(len(ROWS) - 1)]
+    path = write_column(tmp_path / "log", "document", ["v1.0", *names], "csv")
+    assert "v1.0" in build_clicks(path, output())[0].counts(0).document_ids
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("session", "sid"),
+        ("query", "normalised"),
+        ("document", "doc"),
+        ("position", "rank"),
+        ("clicked", "click"),
+        ("time", "date"),
+        ("clicked_ids", True),
+    ],
+)
+def test_columns_that_a_form_has_not_are_refused(log_file, name, value):
+    log = ClickLog(form="ubi", columns=LogColumns(**{name: value}))
+    with pytest.raises(UsageError, match=f"have a {name.replace('_', ' ')} of their own"):
+        build_clicks(log_file, output(), log)
+
+
+def test_options_of_other_forms_are_refused(log_file):
+    with pytest.raises(UsageError, match="of the form lists only"):
+        build_clicks(log_file, output(), ClickLog(columns=LogColumns(clicked_ids=True)))
+    for form in ("rows", "lists"):
+        with pytest.raises(UsageError, match=f"the form {form} has no actions"):
+            build_clicks(log_file, output(), ClickLog(form=form, click_actions=("buy",)))
+
+
+WRONG_WEIGHTS = [-1.0, "abc", 1e300, float("inf")]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
+@pytest.mark.parametrize("wrong", WRONG_WEIGHTS)
+def test_weights_that_cannot_be_read_are_counted(tmp_path, form, wrong):
+    """They had become 0; one infinite weight makes every sum infinite."""
+    clicked = [n for n, row in enumerate(ROWS) if row["clicked"]]
+    weights = [row["weight"] for row in ROWS]
+    missing = clicked[4]
+    weights[missing] = None
+    for n in (*clicked[:2], 1):  # row 1 has no click, and its weight is not used
+        weights[n] = wrong
+    if wrong == "abc" and form == "parquet":
+        weights = [None if weight is None else str(weight) for weight in weights]
+    path = write_column(tmp_path / "log", "weight", weights, form)
+    store, facts = build_clicks(path, output(), ClickLog(columns=ALL))
+    assert problems_of(facts) == {"unreadable_weights": 2}
+    left = [dict(row) for n, row in enumerate(ROWS) if n not in clicked[:2]]
+    left[missing - 2]["weight"] = 0.0
+    assert content(store)[0] == count_log(left)[0]
 
 
 def test_a_cluster_counts_to_the_bit(client, tmp_path):

@@ -14,8 +14,13 @@ import dranking as dr
 from dranking.cli.app import run
 from dranking.clicks.build.build import build_clicks
 from dranking.clicks.build.click_log import ClickLog
+from dranking.clicks.labels.label_dataset import label_dataset
+from dranking.clicks.labels.labels import LabelRules
+from dranking.clicks.propensities.propensities import power_propensities
 from dranking.clicks.store.click_store import open_click_store
 from dranking.errors import DataError
+from dranking.files.reading import list_files
+from dranking.files.writing.clean import clean
 from tests.clicks.build.test_build import ALL, ROWS, output
 from tests.clicks.made_logs import content, write_log
 from tests.reference.click_logs import count_log
@@ -24,7 +29,7 @@ MOMENTS = ("read", "count", "table", "last")
 DRIVER = """
 import os, signal, sys
 from dranking.clicks.build import build, build_tasks
-from dranking.clicks.rows import exchange
+from dranking.clicks.rows import split_files
 from dranking.clicks.store import night_tables, write_store
 from dranking.files.writing import commit
 from tests.clicks.build.test_build_places import built
@@ -46,7 +51,7 @@ def dies_after(function, number):
 if moment == "read":
     build_tasks.put_split = dies_after(build_tasks.put_split, 1)
 elif moment == "count":
-    build_tasks.put_split = dies_after(build_tasks.put_split, 4)
+    build_tasks.put_split = dies_after(build_tasks.put_split, 2)
 elif moment == "table":
     write_store.write_table = dies_after(write_store.write_table, 2)
 else:
@@ -91,6 +96,8 @@ def test_a_killed_build_leaves_nothing_half_written(tmp_path, bucket, where):
                 assert tables(open_click_store(place)) == before
             assert tables(built(log, place, append=append)) == after
             assert tables(open_click_store(place)) == after
+        clean(place, grace=0)
+        assert not [name for name in map(str, list_files(dr.as_place(place))) if "scratch" in name]
 
 
 def test_a_store_in_an_object_store_is_that_on_disk(tmp_path, bucket):
@@ -123,7 +130,7 @@ def documents(rows):
 def test_documents_that_the_data_lacks_are_counted(tmp_path, hashed):
     log = write_log(tmp_path / "log", ROWS, "parquet")
     kept = [r for r in ROWS if (r["query"], r["document"]) != ("q1", "d2") and r["query"] != "q2"]
-    wanted = ClickLog(columns=ALL, max_unmatched=0.5, users=True, hash_queries=hashed)
+    wanted = ClickLog(columns=ALL, max_unmatched=0.5, users=True, keep_queries=not hashed)
     store, facts = build_clicks(log, output(), wanted, data=documents(kept))
     n_absent = len(ROWS) - len(kept)
     assert facts.problems["absent_documents"] == n_absent == sum(facts.problems.values())
@@ -131,8 +138,76 @@ def test_documents_that_the_data_lacks_are_counted(tmp_path, hashed):
     assert store.n_impressions == len(kept)
     if not hashed:
         assert content(store)[0] == count_log(kept)[0]
-    with pytest.raises(DataError, match=r"(?s)% of 48 events cannot.*documents that the data"):
+    told = r"(?s)% of 48 events \(48 in the nights kept\) cannot.*documents that the data"
+    with pytest.raises(DataError, match=told):
         build_clicks(log, output(), ClickLog(columns=ALL), data=documents(kept))
+
+
+@pytest.mark.parametrize("n_absent", [1, 2])
+def test_absent_documents_are_a_share_of_the_nights_kept(tmp_path, n_absent):
+    """Other nights of the log had hidden them."""
+    last = {row["session"] for row in ROWS if row["time"].startswith("2026-11-03")}
+    rows = [dict(row) for row in ROWS]
+    for row in rows:
+        if row["session"] in last and row["position"] <= n_absent:
+            row["document"] = "new"
+    log = write_log(tmp_path / "log", rows, "parquet")
+    data = documents(ROWS)
+    share = n_absent / 4
+    wanted = ClickLog(since="2026-11-03", max_unmatched=share)
+    _, facts = build_clicks(log, output(), wanted, data=data)
+    assert facts.unmatched_share == share
+    assert facts.problems["absent_documents"] == len(last) * n_absent
+    refused = ClickLog(since="2026-11-03", max_unmatched=share - 0.01)
+    with pytest.raises(DataError, match=rf"{share:.1%} of 48 events \(16 in the nights kept\)"):
+        build_clicks(log, output(), refused, data=data)
+
+
+def test_a_store_without_nights_replaces_none(tmp_path):
+    log = write_log(tmp_path / "log", ROWS, "parquet")
+    place = tmp_path / "clicks.store"
+    good, _ = build_clicks(log, place)
+    other = [{**row, "document": "other"} for row in ROWS]
+    for wanted, data in (
+        (ClickLog(min_sessions=100), None),
+        (ClickLog(max_unmatched=1), documents(other)),
+    ):
+        with pytest.raises(DataError, match="no night would be left in the store"):
+            build_clicks(log, place, wanted, data=data, overwrite=True)
+    assert content(open_click_store(place)) == content(good)
+
+
+def test_no_file_of_a_store_has_an_id_or_a_query(tmp_path):
+    names = ("session", "user", "query")
+    rows = [{**row, **{name: f"SECRET {row[name]}" for name in names}} for row in ROWS]
+    log = write_log(tmp_path / "log", rows, "csv")
+    place = tmp_path / "clicks.store"
+    found = {}
+    for keep in (False, True):
+        wanted = ClickLog(columns=ALL, users=True, keep_queries=keep)
+        build_clicks(log, place, wanted, overwrite=True)
+        content = b"".join(path.read_bytes() for path in place.rglob("*") if path.is_file())
+        tables = [pq.read_table(path).to_pylist() for path in place.rglob("*.parquet")]
+        assert tables
+        found[keep] = "SECRET" in str(tables) or b"SECRET" in content
+    assert found == {False: False, True: True}
+
+
+def test_labels_find_the_queries_of_both_kinds_of_stores(tmp_path):
+    log = write_log(tmp_path / "log", ROWS, "parquet")
+    data, labels = documents(ROWS), []
+    other = dr.from_arrays(np.zeros((1, 1)), np.zeros(1), ["SECRET"], doc_ids=["d0"])
+    for keep in (False, True):
+        store, _ = build_clicks(log, output(), ClickLog(keep_queries=keep))
+        given, ips = power_propensities(1.0, 4), LabelRules("ips")
+        made = label_dataset(store, data, tmp_path / f"{keep}.zarr", given, ips)
+        assert (made.n_labelled, made.n_unmatched) == (12, 0)
+        labels.append(np.concatenate([block.relevance for block in made.dataset.read_blocks()]))
+        told = "it lacks 3 queries, such as q0" if keep else r"it lacks 3 queries\. Compare"
+        with pytest.raises(DataError, match=told):
+            label_dataset(store, other, tmp_path / "none.zarr", given, ips)
+    np.testing.assert_allclose(labels[0], labels[1], rtol=1e-12)
+    assert len(set(labels[0].tolist())) > 3
 
 
 def test_the_command_names_documents_that_the_data_lacks(tmp_path, capsys):

@@ -21,7 +21,7 @@ LABELS = LabelRules(query_weights="inverse-variance")
 
 
 def test_labels_of_a_fold_know_nothing_of_its_clicks():
-    rows, _ = simulated_rows(2, [1.0, 0.5, 0.3], n_queries=24, sessions=25)
+    rows, _ = simulated_rows(2, [1.0, 0.5, 0.3], n_queries=60, sessions=25)
     halves = [counts_of([r for r in rows if r[0] % 2 == part], arms="abc") for part in range(2)]
     source = CountsInMemory(tuple(halves))
     rules = HarvestRules(n_folds=N_FOLDS, **FEW)
@@ -31,7 +31,7 @@ def test_labels_of_a_fold_know_nothing_of_its_clicks():
     table = label_table(source, found, LABELS, RUN)
     values = dict(zip(table_keys(table), table.values.tolist(), strict=True))
     n_checked = 0
-    keys = query_keys(np.array([f"q{i:05d}" for i in range(24)])) % np.uint64(N_FOLDS)
+    keys = query_keys(np.array([f"q{i:05d}" for i in range(60)])) % np.uint64(N_FOLDS)
     for fold in range(N_FOLDS):
         others = counts_of([row for row in rows if keys[row[0]] != fold], arms="abc")
         own = counts_of([row for row in rows if keys[row[0]] == fold], arms="abc")

@@ -6,18 +6,25 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dranking.cli.app import run
-from dranking.clicks.labels.label_dataset import label_dataset
+from dranking.clicks.labels.label_dataset import label_dataset, label_datasets
 from dranking.clicks.labels.labels import LabelRules
-from dranking.clicks.propensities.propensities import Prior, load_propensities, power_propensities
+from dranking.clicks.propensities.propensities import (
+    Prior,
+    given_propensities,
+    load_propensities,
+    power_propensities,
+)
 from dranking.clicks.store.write_store import write_click_store
 from dranking.data.blocks import QueryBlock
 from dranking.data.open import open_dataset
 from dranking.data.store.write_dataset import write_dataset
 from dranking.data.store.zarr_arrays import ColumnReader
-from dranking.errors import DataError
+from dranking.data.tables.in_memory import MemoryDataset
+from dranking.errors import ClickWarning, DataError, UsageError
 from dranking.files.writing import links
 from tests.clicks.made import counts_of, simulated_rows
 from tests.reference.clicks import label
@@ -97,6 +104,8 @@ def test_labels_go_to_their_documents_and_features_are_not_read(
     assert list(anew.block_digests()) == list(found.dataset.block_digests())
     assert anew.n_unlabelled == found.dataset.n_unlabelled
     assert found.dataset.manifest.labels.propensities == GIVEN.version
+    assert found.dataset.click_nights == ("2026-01-01", "2026-01-01")
+    assert data.click_nights is None
     shutil.rmtree(tmp_path / "data.zarr")  # the links keep the features
     digests = [block.digest() for block in open_dataset(tmp_path / "new.zarr").read_blocks()]
     assert digests == list(anew.block_digests())
@@ -131,8 +140,6 @@ def test_a_data_set_is_relabelled_in_place(counts, tmp_path):
 
 
 def test_other_forms_are_written_anew_in_buckets_and_with_weights(counts, rows, tmp_path):
-    from dranking.data.tables.in_memory import MemoryDataset
-
     data = MemoryDataset(list(made_blocks()), [f"f{i + 1}" for i in range(5)])
     store = write_click_store(counts, tmp_path / "clicks.store", n_buckets=4)
     rules = LabelRules(query_weights="inverse-variance")
@@ -162,6 +169,82 @@ def test_documents_that_the_data_lacks_are_counted_and_limited(rows, tmp_path):
         label_dataset(counts, nameless, tmp_path / "other.zarr", GIVEN)
 
 
+def test_documents_that_are_there_twice_are_matched_once(counts, rows, tmp_path):
+    """Data sets with the same half of the documents, and a data set with such rows twice."""
+    expected = expected_labels(rows)
+    half = [
+        replace(block, doc_ids=pa.array([f"d{i % 4:05d}" for i in range(block.n_documents)]))
+        for block in made_blocks()
+    ]  # each of the documents 0 to 3 twice, and none of the others
+    missing = [key for key in expected if key[1] >= "d00004"]
+    data = write_dataset(half, tmp_path / "data.zarr")
+    places = [(data, tmp_path / "first.zarr"), (data, tmp_path / "second.zarr")]
+    message = rf"the data lacks {len(missing)} of {len(expected)} documents that were shown\."
+    for given in (places[:1], places):
+        with pytest.raises(DataError, match=message):
+            label_datasets(counts, given, GIVEN)
+    found = label_datasets(counts, places, GIVEN, max_unmatched=0.8)
+    assert (found.n_shown, found.n_unmatched) == (len(expected), len(missing))
+    assert found.n_labelled == 4 * (len(expected) - len(missing))
+    other_form = MemoryDataset(half, [f"f{i + 1}" for i in range(5)])
+    found = label_dataset(counts, other_form, tmp_path / "third.zarr", GIVEN, max_unmatched=0.8)
+    assert found.n_unmatched == len(missing)
+
+
+def test_variances_are_those_of_the_noise_of_clicks(tmp_path):
+    """Against 1,000 logs of the same impressions; only documents of the data have a row."""
+    rng, a, relevance = np.random.default_rng(1), (1.0, 0.5, 0.3), (0.2, 0.7, 0.4)
+    shown = [(q, d, k, n) for q in range(2) for d in range(3) for k, n in ((d, 90), (0, 60))]
+    cells = {}
+    for q, d, k, n in shown:
+        cells[q, d, k] = cells.get((q, d, k), 0) + n
+
+    def clicks_of(cell, size=None):
+        (_, d, k), n = cell
+        return rng.binomial(n, a[k] * relevance[d], size)
+
+    drawn = {cell: clicks_of(cell, 1000) / a[cell[0][2]] for cell in cells.items()}
+    totals = {(q, d): 0 for q, d, *_ in shown}
+    for (q, d, _), n in cells.items():
+        totals[q, d] += n
+    noise = {
+        key: np.var(sum(c for ((q, d, _), _), c in drawn.items() if (q, d) == key)) / n**2
+        for key, n in totals.items()
+    }
+    rows = [(q, d, 0, 0, 0, k + 1, n, clicks_of(((q, d, k), n))) for (q, d, k), n in cells.items()]
+    block = QueryBlock(
+        features=np.zeros((6, 1), np.float32),
+        relevance=np.zeros(6),
+        query_ptr=np.array([0, 3, 6]),
+        query_ids=pa.array(["q00001", "q00000"]),
+        doc_ids=pa.array(["d00000", "d00001", "d00002", "d00001", "d00000", "absent"]),
+    )
+    data = write_dataset([block], tmp_path / "data.zarr")
+    given = given_propensities(a)
+    file = tmp_path / "variances.parquet"
+    places = [(data, tmp_path / "a.zarr"), (data, tmp_path / "b.zarr")]
+    found = label_datasets(
+        counts_of(rows), places, given, LabelRules("ips"), max_unmatched=0.2, variances=file
+    )
+    table = pq.read_table(file).to_pandas().set_index(["qid", "docid"])
+    assert sorted(table.index) == sorted(labels_in(found.dataset))
+    for key, label_of in labels_in(found.dataset).items():
+        assert table["label"][key] == label_of
+        index = int(key[0][1:]), int(key[1][1:])
+        assert table["variance"][key] == pytest.approx(noise[index], rel=0.3)
+    with pytest.raises(UsageError, match="exists"):
+        label_dataset(counts_of(rows), data, tmp_path / "c.zarr", given, variances=file)
+
+
+def test_other_propensities_change_every_label_and_say_so(counts, tmp_path):
+    data = write_dataset(made_blocks(), tmp_path / "data.zarr")
+    for _ in range(2):  # the same ones say nothing
+        label_dataset(counts, data, tmp_path / "new.zarr", GIVEN, overwrite=True)
+    other = GIVEN.model_copy(update={"prior": Prior(mean=0.2, pseudo_count=4.0)})
+    with pytest.warns(ClickWarning, match=f"{GIVEN.version[:8]}.* every label changes"):
+        label_dataset(counts, data, tmp_path / "new.zarr", other, overwrite=True)
+
+
 def test_the_commands_do_the_same(counts, rows, tmp_path, capsys):
     store = write_click_store(counts, tmp_path / "clicks.store", n_buckets=2)
     write_dataset(made_blocks(), tmp_path / "data.zarr")
@@ -180,8 +263,10 @@ def test_the_commands_do_the_same(counts, rows, tmp_path, capsys):
     capsys.readouterr()
     output = ["--output", str(tmp_path / "new.zarr"), "--propensities", str(file)]
     label_command = ["clicks", "label", str(store.place), str(tmp_path / "data.zarr"), *output]
-    assert run([*label_command, "--json"]) == 0
+    variances = str(tmp_path / "variances.parquet")
+    assert run([*label_command, "--json", "--variances", variances]) == 0
     shown = json.loads(capsys.readouterr().out)
+    assert pq.read_table(variances).num_rows == shown["n_labelled"]
     assert shown["n_labelled"] == shown["n_shown"] == len(expected_labels(rows))
     model = str(tmp_path / "model.json")
     assert run(["select", output[1], "--n-features", "2", "--output", model]) == 0

@@ -11,18 +11,21 @@ import pytest
 import dranking as dr
 from dranking.cli.app import run
 from dranking.clicks.hashes import hashed_texts
+from dranking.clicks.labels.label_dataset import label_dataset
+from dranking.clicks.labels.labels import LabelRules
 from dranking.clicks.off_policy.off_policy import query_values
 from dranking.clicks.off_policy.off_policy_value import off_policy_value
 from dranking.clicks.off_policy.pages import Pages
 from dranking.clicks.off_policy.rewards import parse_reward
-from dranking.clicks.off_policy.unseen import as_logged, check_unseen
+from dranking.clicks.off_policy.unseen_clicks import as_logged, check_unseen
 from dranking.clicks.propensities.propensities import given_propensities
 from dranking.clicks.store.source import CountsInMemory
 from dranking.clicks.store.write_store import write_click_store
+from dranking.data.concatenated import ConcatenatedDataset
 from dranking.errors import ClickWarning, DataError, UsageError
 from dranking.rankers.linear.model import LinearModel
 from dranking.tuning.click_evaluation import evaluate_on_clicks
-from tests.clicks.made import counts_of, simulated_rows
+from tests.clicks.made import COLUMNS, counts_of, simulated_rows
 from tests.reference.off_policy import ends_of_difference, page_value
 
 A = (1.0, 0.5, 0.4, 0.25)
@@ -123,8 +126,13 @@ def test_traffic_weighs_and_missing_queries_are_counted(logged):
     assert len(found.lower) == 25
     assert found.missing[0] == 15
     assert set(found.traffic) == {101.0}
-    value = off_policy_value(found, BIASED, "dcg@2")
+    value = off_policy_value(found, BIASED, "dcg@2", max_missing=15 / 40)
     assert value.n_missing_queries == 15
+    message = r"dcg@2: 38% of the sessions .* lacks \(15 of 40 queries\), and 20% may be"
+    with pytest.raises(DataError, match=message):
+        off_policy_value(found, BIASED, "dcg@2")
+    most = query_values(counts, BIASED, parse_reward("dcg@2"), pages_of(orders[:32]))
+    assert off_policy_value(most, BIASED, "dcg@2").n_missing_queries == 8
     assert value.lower == pytest.approx(found.lower.mean())
     assert value.interval[0] < value.lower < value.upper < value.interval[1]
 
@@ -180,6 +188,17 @@ def test_what_was_never_shown_has_no_value(logged):
         off_policy_value(few, BIASED, "clicks@4")
 
 
+def test_traffic_of_few_queries_has_no_interval(logged):
+    """One of n queries has half of the sessions: Kish's number is 1 / (1/4 + 1/(4 (n - 1)))."""
+    counts, _, (orders, _) = logged
+    values = query_values(counts, BIASED, parse_reward("clicks@4"), pages_of(orders))
+    n = len(values.lower)
+    values = replace(values, traffic=np.append(n - 1.0, np.ones(n - 1)))
+    says = f"{n} queries that weigh as much as {1 / (0.25 + 0.25 / (n - 1)):.1f} equal ones"
+    with pytest.raises(DataError, match=says):
+        off_policy_value(values, BIASED, "clicks@4")
+
+
 @pytest.mark.parametrize("name", ["ndcg@10", "clicks", "dcg@0", "err@5"])
 def test_other_rewards_are_refused(name):
     with pytest.raises(UsageError, match="is no value that clicks can tell"):
@@ -220,7 +239,7 @@ def test_hashed_queries_are_found_and_compared_by_nights(tmp_path, logged):
         store = write_click_store(
             replace(counts, query_ids=hashed[order], query=query[rows], **columns), tmp_path / salt
         )
-        store.manifest = store.manifest.model_copy(update={"salt": salt, "hashed_queries": True})
+        store.manifest = store.manifest.model_copy(update={"salt": salt, "keep_queries": False})
         stores.append(store)
     reward = parse_reward("clicks@4")
     plain = query_values(counts, BIASED, reward, pages)
@@ -228,7 +247,7 @@ def test_hashed_queries_are_found_and_compared_by_nights(tmp_path, logged):
     assert sorted(found.lower) == pytest.approx(sorted(plain.lower))
     with pytest.raises(DataError, match="hash their queries differently"):
         check_unseen(*stores)
-    with pytest.raises(DataError, match="40 queries"):
+    with pytest.raises(DataError, match="40 queries have clicks"):  # no hash as an example
         check_unseen(stores[0], stores[0])
 
 
@@ -280,6 +299,73 @@ def test_a_model_is_evaluated_and_compared():
             propensities,
             trained_on=other_nights,
         )
+
+
+def test_repeated_queries_and_documents_are_refused():
+    """Clicks on either would count twice in the value of a page."""
+    X, qid, docid, counts, _ = data_and_clicks()
+    model = LinearModel(feature_names=("f0",), weights=(1.0,))
+    whole = dr.from_arrays(X[:, :1], None, qid, doc_ids=docid, feature_names=["f0"])
+    some = dr.from_arrays(X[:60, :1], None, qid[:60], doc_ids=docid[:60], feature_names=["f0"])
+
+    def value(data):
+        a = given_propensities([1.0, 0.5, 0.3])
+        with pytest.warns(ClickWarning, match="not trained on"):
+            return evaluate_on_clicks(model, data, counts, a, ["clicks@3"])[0].lower
+
+    with pytest.raises(DataError, match="10 queries, such as 'q00000', occur more than once"):
+        value(ConcatenatedDataset([whole, some]))
+    halves = [whole.select_queries(np.arange(50) % 2 == part) for part in (0, 1)]
+    assert value(ConcatenatedDataset(halves)) == pytest.approx(value(whole), rel=1e-12)
+    docid[8] = "d00000"  # of the second query; the same id in other queries is no repetition
+    with pytest.raises(DataError, match="query q00001 has document d00000 more than once"):
+        value(dr.from_arrays(X[:, :1], None, qid, doc_ids=docid, feature_names=["f0"]))
+
+
+def test_a_model_records_the_nights_of_its_clicks(tmp_path, capsys):
+    """Rankers trained on labelled data refuse the nights between the first and the last of them."""
+    X, qid, docid, counts, _ = data_and_clicks()
+    a = given_propensities([1.0, 0.5, 0.3])
+    data = dr.from_arrays(X, None, qid, doc_ids=docid, feature_names=["good", "bad"])
+
+    def night(*numbers):
+        rows = np.stack([getattr(counts, name) for name in COLUMNS], axis=1).tolist()
+        several = [(*row[:3], n, *row[4:]) for n in numbers for row in rows]
+        place = tmp_path / f"{'-'.join(map(str, numbers))}.store"
+        return write_click_store(
+            counts_of(several, arms=counts.arms, n_nights=9), place, overwrite=True
+        )
+
+    labelled = label_dataset(night(2, 4), data, tmp_path / "train.zarr", a, LabelRules("ips"))
+    for ranker in (dr.RankRLS(), dr.GreedyRankRLS(n_features=1)):
+        fitted = ranker.fit(labelled.dataset)
+        assert fitted.to_model().click_nights == ("2026-01-03", "2026-01-05")
+        for model in (fitted, fitted.to_model()):
+            for same in (2, 3, 4):
+                message = r"of 2026-01-03 to 2026-01-05.*1 of these nights \(2026-01-0"
+                with pytest.raises(DataError, match=message):
+                    evaluate_on_clicks(model, data, night(same), a, ["clicks@3"])
+            for other in (1, 5):
+                evaluate_on_clicks(model, data, night(other), a, ["clicks@3"])
+    with pytest.raises(DataError, match="of 2026-01-03 to 2026-01-05"):
+        evaluate_on_clicks(
+            fitted, data, night(3), a, ["clicks@3"], other=dr.RankRLS().fit(labelled.dataset)
+        )
+    # The night between them has no clicks of the training.
+    evaluate_on_clicks(fitted, data, night(3), a, ["clicks@3"], trained_on=night(2, 4))
+    dr.to_model(fitted).save(tmp_path / "model.json")
+    a.save(tmp_path / "p.json")
+    pq.write_table(
+        pa.table({"qid": qid, "docid": docid, "good": X[:, 0], "bad": X[:, 1]}),
+        tmp_path / "data.parquet",
+    )
+    call = ["evaluate", str(tmp_path / "model.json"), str(tmp_path / "data.parquet")]
+    call += ["--clicks", str(night(3).place), "--propensities", str(tmp_path / "p.json")]
+    call += ["--metrics", "clicks@3"]
+    assert run(call) == 3
+    assert "--allow-same-nights" in capsys.readouterr().err
+    assert run([*call, "--allow-same-nights"]) == 0
+    assert "not trained on" not in capsys.readouterr().err
 
 
 def test_the_command(tmp_path, capsys):

@@ -1,8 +1,13 @@
 """Propensities from contrasts: the maximum, what is refused, contexts, trust bias."""
 
+import tracemalloc
+from contextlib import nullcontext
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from dranking.clicks.propensities.contrasts import ContrastRules, contrasts_of
 from dranking.clicks.propensities.harvest import HarvestRules, harvest_propensities
 from dranking.clicks.propensities.propensities import given_propensities
 from dranking.clicks.store.source import CountsInMemory
@@ -24,7 +29,7 @@ def test_propensities_maximise_the_conditional_likelihood():
 
 
 def test_single_arms_compare_nothing_unless_they_are_randomised():
-    rows, _ = simulated_rows(2, [1.0, 0.6, 0.3], n_queries=20, n_arms=4, sessions=60)
+    rows, _ = simulated_rows(2, [1.0, 0.6, 0.3], n_queries=60, n_arms=4, sessions=60)
     swapping = [(*row[:4], max(row[4], 2), *row[5:]) for row in rows]  # arms 2 and 3 are one
     swapping = list({row[:6]: row for row in swapping}.values())
     counts = counts_of(swapping, arms=ARMS)
@@ -36,7 +41,7 @@ def test_single_arms_compare_nothing_unless_they_are_randomised():
 
 
 def test_nights_are_compared_with_a_warning_only_if_asked():
-    rows, _ = simulated_rows(3, [1.0, 0.5], n_queries=30, n_arms=2)
+    rows, _ = simulated_rows(3, [1.0, 0.5], n_queries=100, n_arms=2)
     nights = [(*row[:3], row[4], 0, *row[5:]) for row in rows]
     counts = counts_of(nights, arms=("all",), n_nights=2)
     with pytest.raises(UsageError, match=r"have one arm.*--nights-are-arms"):
@@ -48,10 +53,49 @@ def test_nights_are_compared_with_a_warning_only_if_asked():
     assert found.nights_are_arms
 
 
+def test_one_deep_position_asks_for_no_table_as_wide_as_it():
+    """A document far below all others is compared with none, and has no row among the contrasts."""
+    rows, _ = simulated_rows(3, [1.0, 0.5], n_queries=120, n_arms=2)
+    shown = counts_of(rows, arms=("a", "b"))
+    deep = 2_000_000_000
+    counts = counts_of([*rows, (0, 99, 0, 0, 0, deep, 1, 0)], arms=("a", "b"))
+    assert counts.position.max() == deep
+    without = replace(counts, sessions=None)
+    np.testing.assert_array_equal(without.traffic, replace(shown, sessions=None).traffic)
+    with pytest.raises(DataError, match="nothing was shown at position 3 of 2,000,000,000"):
+        harvest_propensities(counts, HarvestRules(**FEW))
+    found = harvest_propensities(counts, HarvestRules(depth=2, **FEW))
+    assert found == harvest_propensities(shown, HarvestRules(**FEW))
+
+
+def test_contrasts_take_memory_for_documents_that_are_compared():
+    """One document of 1,000 was shown at two positions: one row of 10,000, not 1,000 rows."""
+    rows = [(0, n, 0, 0, 0, n % 10_000 + 1, 5, 1) for n in range(1_000)]
+    rows.append((0, 7, 0, 0, 1, 4_000, 5, 2))
+    counts = counts_of(rows, arms=("a", "b"))
+    tracemalloc.start()
+    found = contrasts_of(counts, ContrastRules(), 10_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.impressions.shape == (1, 10_000)
+    assert peak < 20e6
+
+
+@pytest.mark.parametrize("position", [0, -1, 1 << 32, (1 << 32) + 1])
+def test_positions_that_no_list_has_are_refused(position):
+    """Beyond 32 bits, a position would be read as one of another context."""
+    rows, _ = simulated_rows(3, [1.0, 0.5], n_queries=20, n_arms=2)
+    counts = counts_of(rows, arms=("a", "b"))
+    wrong = counts.position.copy()
+    wrong[7] = position
+    with pytest.raises(DataError, match=f"row 7 of the counts has position {position}; .* is 1"):
+        harvest_propensities(replace(counts, position=wrong), HarvestRules(**FEW))
+
+
 def test_a_gap_between_positions_is_refused_by_name():
     rows = [
-        *[(q, 0, 0, 0, arm, 1 + arm, 50, 20) for q in range(3) for arm in range(2)],
-        *[(q, 1, 0, 0, arm, 3 + arm, 50, 10) for q in range(3) for arm in range(2)],
+        *[(q, 0, 0, 0, arm, 1 + arm, 50, 20) for q in range(20) for arm in range(2)],
+        *[(q, 1, 0, 0, arm, 3 + arm, 50, 10) for q in range(20) for arm in range(2)],
     ]
     with pytest.raises(DataError, match="both at positions 1 to 2 and at positions 3 to 4"):
         harvest_propensities(counts_of(rows), HarvestRules(**FEW))
@@ -75,13 +119,55 @@ def test_contexts_have_curves_of_their_own_where_clicks_are_many():
         for row in some
     ]
     counts = counts_of(rows, contexts=("desk", "phone", "tv"), arms=ARMS)
-    found = harvest_propensities(counts, HarvestRules(**FEW))
+    with pytest.warns(ClickWarning, match=r"curve of all contexts: 'tv' \(\d+ clicks in its con"):
+        found = harvest_propensities(counts, HarvestRules(**FEW))
     assert [curve.context for curve in found.curves] == [None, "desk", "phone"]
     for curve, own in zip(found.curves[1:], (desk, phone), strict=True):
         np.testing.assert_allclose(curve.a, best_propensities(contrast_groups(own), 3), rtol=1e-5)
     a, b = found.affine(("tv", "phone"), np.array([0, 1, 1]), np.array([2, 2, 4]))
     np.testing.assert_array_equal(a, [found.curves[0].a[1], found.curves[2].a[1], np.nan])
     np.testing.assert_array_equal(b, [0, 0, np.nan])
+
+
+@pytest.mark.parametrize("trust_bias", [False, True])
+def test_contexts_have_curves_as_deep_as_their_own_positions(trust_bias):
+    """A phone shows three positions, a watch one, and a desk five."""
+    slopes = ([1.0, 0.5, 0.3, 0.2, 0.2], [1.0, 0.8, 0.7], [1.0])
+    parts = [
+        simulated_rows(seed, a, n_queries=60, sessions=2000)[0] for seed, a in enumerate(slopes)
+    ]
+    rows = [(*row[:2], x, *row[3:]) for x, some in enumerate(parts) for row in some]
+    counts = counts_of(rows, contexts=("desk", "phone", "watch"), arms=ARMS)
+    rules = HarvestRules(trust_bias=trust_bias, **FEW)
+    found = harvest_propensities(counts, rules)
+    assert [(curve.context, len(curve.a)) for curve in found.curves] == [
+        (None, 5),
+        ("desk", 5),
+        ("phone", 3),
+    ]
+    phone = found.curves[2]
+    if trust_bias:
+        assert phone.a == pytest.approx(slopes[1], abs=0.05)
+    else:
+        best = best_propensities(contrast_groups(parts[1]), 3)
+        np.testing.assert_allclose(phone.a, best, rtol=1e-5)
+    cut = harvest_propensities(counts, HarvestRules(depth=2, contexts=False, **FEW))
+    assert [len(curve.a) for curve in cut.curves] == [2]
+
+
+def test_contexts_that_join_no_positions_are_named():
+    """On the phone, documents stand at positions 1 and 2 or at 3 and 4, always."""
+    desk, _ = simulated_rows(4, [1.0, 0.8, 0.6, 0.5], n_queries=40, sessions=400)
+    phone = [
+        (q, d, 1, 0, arm, 2 * d + 1 + arm, 100, 40)
+        for q in range(40)
+        for d in range(2)
+        for arm in range(2)
+    ]
+    counts = counts_of(desk + phone, contexts=("desk", "phone"), arms=ARMS)
+    with pytest.warns(ClickWarning, match=r"'phone' \(no document .* 1 to 2 and at positions 3"):
+        found = harvest_propensities(counts, HarvestRules(**FEW))
+    assert [curve.context for curve in found.curves] == [None, "desk"]
 
 
 def test_buckets_and_threads_change_no_bit():
@@ -110,6 +196,33 @@ def test_a_pair_without_spread_in_a_replicate_says_nothing_there():
     replicates = np.array(found.a_replicates)
     assert replicates.shape == (400, 3)
     assert np.log(replicates).std(axis=0).max() < 2
+
+
+def test_one_position_is_looked_at_and_trusted_as_itself():
+    rows, _ = simulated_rows(9, [1.0, 0.5], n_queries=20, n_arms=2)
+    rules = HarvestRules(trust_bias=True, depth=1, n_replicates=3)
+    found = harvest_propensities(counts_of(rows), rules).curves[0]
+    assert (found.a, found.b) == ((1.0,), (0.0,))
+    assert (found.a_intervals, found.b_intervals) == (((1.0, 1.0),), ((0.0, 0.0),))
+    assert (found.a_replicates, found.b_replicates) == (((1.0,),) * 3, ((0.0,),) * 3)
+
+
+@pytest.mark.parametrize("n_queries", [19, 20])
+def test_few_queries_are_said(n_queries):
+    """Queries without clicks, or of another context with enough of its own, do not count."""
+    rows = [
+        (q, 0, 0, 0, arm, 1 + arm, 90, 60 // (1 + arm)) for q in range(n_queries) for arm in (0, 1)
+    ]
+    rows += [(n_queries, 0, 0, 0, arm, 1 + arm, 9, 0) for arm in range(2)]
+    few = n_queries < 20
+    context = pytest.warns(ClickWarning, match="of all contexts rest on 19 queries")
+    with context if few else nullcontext():
+        harvest_propensities(counts_of(rows, arms=ARMS), HarvestRules(**FEW))
+    phone = [(q + more, d, 1, *rest) for more in (21, 42) for q, d, _, *rest in rows]
+    context = pytest.warns(ClickWarning, match="of context 'desk' rest on 19 queries")
+    with context if few else nullcontext():
+        counts = counts_of(rows + phone, contexts=("desk", "phone"), arms=ARMS)
+        harvest_propensities(counts, HarvestRules(**FEW))
 
 
 def test_trust_bias_is_found_where_relevance_differs():

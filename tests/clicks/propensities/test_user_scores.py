@@ -71,7 +71,7 @@ def test_errors_are_drawn_with_the_sandwich_of_both_matrices():
 
 
 def test_buckets_and_threads_change_no_bit_of_intervals_with_users():
-    rows = visits(5, 30, [1.0], n_queries=12, below=DEEP)
+    rows = visits(5, 30, [1.0], n_queries=24, below=DEEP)
     rules = HarvestRules(randomised_arms=("",), n_replicates=20)
     runs = [
         harvest_propensities(source_of(rows, 4), rules, executor=ThreadExecutor(n)) for n in (1, 2)

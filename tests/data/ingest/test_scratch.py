@@ -9,6 +9,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from upath import UPath
 
 from dranking.data.ingest.scratch import Scratch
+from dranking.errors import UsageError
 
 
 class BusyError(Exception):
@@ -64,9 +65,22 @@ def test_a_clean_up_that_fails_ends_no_job(scratch, monkeypatch):
     assert scratch.get("a") == b"content"
 
 
-@pytest.mark.parametrize("is_kept", [True, False])
-def test_only_the_folder_of_the_caller_stays(tmp_path, is_kept):
-    scratch = Scratch(tmp_path / "scratch", "0123456789abcdef", is_kept)
-    scratch.part("0").put("a", b"content")
-    scratch.clear()
-    assert os.listdir(tmp_path) == ["scratch"] * is_kept
+def test_the_folder_of_the_job_goes_unless_another_file_is_there(tmp_path):
+    scratch = Scratch(tmp_path / "scratch", "0123456789abcdef")
+    for others in (["another"], []):
+        scratch.part("0").put("a", b"content")
+        for name in others:
+            (scratch.folder / name).touch()
+        scratch.clear()
+        assert os.listdir(tmp_path) == ["scratch"][: len(others)]
+        for name in others:
+            (scratch.folder / name).unlink()
+
+
+def test_a_place_that_is_a_file_is_refused_in_words(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("the caller's")
+    scratch = Scratch(file / "dranking-0123456789abcdef", "0123456789abcdef")
+    with pytest.raises(UsageError, match=r"temporary files need this folder.*with --scratch"):
+        scratch.put("a", b"content")
+    assert file.read_text() == "the caller's"

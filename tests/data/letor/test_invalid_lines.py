@@ -55,6 +55,7 @@ class TestLines:
             (b"-0.5 qid:1 1:1", "the relevance is '-0.5'; it must be at least 0"),
             (b"-1.00000000000000001e1 qid:1", "the relevance is '-1.00000000000000001e1'; it must"),
             (b"1 1:1", "expected qid:<id> behind the relevance, but found '1:1'"),
+            (b"1 1:1 2:1", "Sizes of queries in a file of their own, as LightGBM has them"),
             (b"1 qid: 1:1", "expected qid:<id> behind the relevance, but found 'qid:'"),
             (b"1 QID:1 1:1", "expected qid:<id> behind the relevance, but found 'QID:1'"),
             (b"1", "expected qid:<id> behind the relevance, but found the end of the line"),

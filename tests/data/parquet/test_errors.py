@@ -80,12 +80,12 @@ def test_a_query_id_that_is_missing(tmp_path):
         (lambda f: f.drop(columns="qid"), "there is no column 'qid'"),
         (
             lambda f: f.drop(columns="relevance"),
-            r"--relevance-column \(Columns\(relevance=\.\.\.\)\).*Columns\(relevance=None\)",
+            r"--relevance-column \(Columns\(relevance=\.\.\.\)\).* ingest --no-relevance .*=None\)",
         ),
         (lambda f: f[["qid", "relevance"]], "there is no feature column"),
         (lambda f: f.iloc[:0], "there are no rows"),
         (lambda f: f.assign(relevance="good"), "column 'relevance' is .*string"),
-        (lambda f: f.assign(qid=1.5), "qid holds floats that are not whole numbers"),
+        (lambda f: f.assign(qid=1.5), r"row 0: qid is 1\.5; ids are integers or strings"),
         (lambda f: f.assign(qid=True), "column 'qid' is bool; ids are integers or strings"),
         (lambda f: f.assign(weight="much"), "column 'weight' is .*string; it must hold numbers"),
         (

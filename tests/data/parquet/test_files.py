@@ -7,7 +7,9 @@ import pyarrow as pa
 import pytest
 
 from dranking.data.parquet.dataset import ParquetDataset, write_parquet
-from dranking.data.parquet.files import ParquetFiles, list_parquet, read_part
+from dranking.data.parquet.files import ParquetFiles
+from dranking.data.parquet.listing import list_parquet
+from dranking.data.parquet.part import read_part
 from dranking.data.tables.in_memory import from_arrays
 from dranking.errors import DataError
 from dranking.files.places import as_place
@@ -15,7 +17,7 @@ from tests.data.tables.flat_tables import frame_of, written
 
 
 def files_at(place):
-    return ParquetFiles([read_part(file) for file in list_parquet(as_place(place))])
+    return ParquetFiles([read_part(file)[0] for file in list_parquet(as_place(place))])
 
 
 def test_what_is_not_there(tmp_path):
@@ -97,7 +99,7 @@ def test_files_behind_a_url_hold_what_local_files_hold(tmp_path):
 
 def test_a_column_that_a_file_lacks_is_null_or_constant(tmp_path):
     path = written(tmp_path / "a.parquet", frame_of())
-    part = replace(read_part(path), constants=(("month", 11.0),))
+    part = replace(read_part(path)[0], constants=(("month", 11.0),))
     (found,) = ParquetFiles([part]).read(0, 2, ["month", "qid", "absent"])
     assert found.column_names == ["month", "qid", "absent"]
     assert found.column("month").to_pylist() == [11.0, 11.0]

@@ -66,3 +66,59 @@ def test_comparisons_of_texts(values, limit, sign):
     expected = [eval(f"{value!r} {sign} {limit!r}") for value in values]
     found = matching(f"k {sign} {limit!r}", [{"k": value} for value in values])
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("date == 99999999999999999999999", "cannot be applied.*put texts in quotes"),
+        ("shard == 1" + "0" * 400, "cannot be read.*too large"),
+        ("date in {[1]}", "neither a text in quotes nor a number"),
+        ("date in {1: 2}", "neither a text in quotes nor a number"),
+        ("shard == True", "neither a text in quotes nor a number"),
+        (r"date == '\ud800'", "cannot be read.*surrogates"),
+        ("date == 'a\0'", "cannot be read.*null bytes"),
+        ("not " * 5_000 + "date == 'a'", r"\.\.\.' cannot be read \(.*too deeply nested"),
+        ("(" * 5_000 + "date == 'a'" + ")" * 5_000, r"\.\.\.' cannot be read"),
+        ("`date", "cannot be read"),
+        ("`` == 'a'", "cannot be read"),
+        ("`day of` == '1'", "no folder is named day of="),
+    ],
+)
+def test_conditions_that_python_or_arrow_cannot_hold(where, message):
+    with pytest.raises(UsageError, match=message) as error:
+        matching(where, FOLDERS)
+    assert len(str(error.value)) < 700
+
+
+def test_numbers_beyond_64_bits_are_compared_as_floats():
+    shards = [{"shard": "1e23"}, {"shard": "5"}]
+    assert matching("shard < 99999999999999999999999", shards) == [False, True]
+
+
+def test_long_chains():
+    """Thousands of terms, of which one is fulfilled or not; not a recursion for each."""
+    terms = [f"date == '{n}'" for n in range(20_000)]
+    folders = [{"date": "19999"}, {"date": "20000"}]
+    assert matching(" or ".join(terms), folders) == [True, False]
+    assert matching(" and ".join(terms).replace("==", "!="), folders) == [False, True]
+
+
+@pytest.mark.parametrize(
+    "name", ["event-date", "class", "day of the week", "1st", "a'b", "ä.ß", "k"]
+)
+def test_names_between_backticks(name):
+    """Also names that Python knows as words, and those that hold quotes."""
+    folders = [{name: "x`y", "k": "1"}, {name: "b", "k": "2"}, {"k": "3"}]
+    if name == "k":
+        folders = [{"k": "x`y"}, {"k": "b"}, {}]
+    assert matching(f"`{name}` == 'x`y'", folders) == [True, False, False]
+    assert matching(f"`{name}` in ('b', \"it's\") or key == '2'", with_key(folders)) == [
+        False,
+        True,
+        False,
+    ]
+
+
+def with_key(folders):
+    return [{"key": "9", **each} for each in folders]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from dranking.data.blocks import block_boundaries
 from dranking.data.regrouping import layout
-from dranking.data.regrouping.exchange import first_rows, join_rows, split_rows
 from dranking.data.regrouping.layout import (
     HashCollisionError,
     check_queries,
@@ -20,6 +19,7 @@ from dranking.data.regrouping.layout import (
     summarize,
 )
 from dranking.data.regrouping.query_lines import LINE, hash_ids, merge_lines, query_lines
+from dranking.data.regrouping.rows_by_bucket import first_rows, join_rows, split_rows
 from tests.reference.regrouping import block_borders, blocks, regrouped, scattered
 
 NAMES = ["a", "b", "", "ä", "a long name of more than eight bytes", "another such name", "7", "8"]

@@ -4,6 +4,7 @@ import gzip
 import json
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -343,3 +344,50 @@ def test_a_compressed_run_that_is_cut_is_an_error(tmp_path):
     file.write_bytes(gzip.compress(b"1 Q0 d1 1 0.5 x\n" * 1_000)[:-20])
     with pytest.raises(DataError, match="cannot be decompressed"):
         read_scores(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        (
+            "query_id,prediction\n1,0.5\n",
+            r"--qid-column and --docid-column \(read_scores.*--score-column",
+        ),
+        ("query_id,score\n1,0.5\n", r"--qid-column and --docid-column \(read_scores\(path, qid, d"),
+        (
+            "qid,prediction\n1,0.5\n",
+            r"'prediction'\. Name the column of scores with --score-column \(read_scores",
+        ),
+    ],
+)
+def test_other_names_of_columns_are_told_with_the_options(text, advice, tmp_path):
+    (tmp_path / "own.csv").write_text(text)
+    with pytest.raises(DataError, match=advice):
+        dr.read_scores(tmp_path / "own.csv")
+
+
+def test_the_threads_of_arrow_hold_no_object_of_python(tmp_path, monkeypatch):
+    """A thread of Arrow that lets go of one while Python ends aborts the process (code 134)."""
+    pq.write_table(pa.table({"qid": ["a"], "score": [1.0]}), tmp_path / "s.parquet")
+    seen = []
+
+    def read(source, **options):
+        seen.append(type(source))
+        return pq.read_table(source, **options)
+
+    monkeypatch.setattr("dranking.data.scores.read_scores.pq", SimpleNamespace(read_table=read))
+    read_scores(tmp_path / "s.parquet")
+    assert seen == [pa.OSFile]
+
+
+def test_scores_alone_on_each_line_are_told_how_to_pass(tmp_path):
+    """LightGBM and XGBoost write their predictions so."""
+    np.savetxt(tmp_path / "predictions.txt", [0.5, 0.25])
+    told = r"predictions\.txt:1: a line of one field names no query.*numpy\.loadtxt\('.*\.txt'\)"
+    with pytest.raises(DataError, match=told) as error:
+        read_scores(tmp_path / "predictions.txt")
+    assert "TREC" not in str(error.value)
+    data = dr.from_arrays(np.ones((2, 1)), [0, 1], [7, 7])
+    assert dr.evaluate(np.loadtxt(tmp_path / "predictions.txt"), data, ["mrr"]).metrics == {
+        "mrr": 0.5
+    }

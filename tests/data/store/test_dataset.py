@@ -26,7 +26,7 @@ from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset
 from dranking.data.transforms import Log, QueryMinMax, Standard
 from dranking.errors import DataError, UsageError
-from pipelines.benchmarks.lake import made_index
+from pipelines.benchmarks.lake.topics import made_index
 from tests.data.store.blocks import (
     as_dense,
     assert_same,

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dranking as dr
-from dranking.data.tables.any_table import as_reader
+from dranking.data.tables.any_table import as_stream
 from dranking.errors import DataError, UsageError
 
 
@@ -101,7 +101,7 @@ def test_every_table_is_accepted_wherever_a_table_is(make, ranker, tmp_path):
     np.testing.assert_array_equal(dr.RankRLS().fit(make()).coef_, ranker.coef_)
     np.testing.assert_array_equal(ranker.predict(make()), expected)
     np.testing.assert_array_equal(ranker.to_model().predict(make()), expected)
-    assert as_reader(make()).read_all().num_rows == len(FRAME)
+    assert sum(batch.num_rows for batch in as_stream(make()).batches) == len(FRAME)
 
 
 def test_columns_are_named_in_fit(make, ranker):
@@ -168,3 +168,96 @@ def test_a_stream_that_breaks_off():
     schema = pa.Schema.from_pandas(FRAME, preserve_index=False)
     with pytest.raises(DataError, match=r"cannot be read .*connection was lost"):
         dr.from_table(pa.RecordBatchReader.from_batches(schema, batches()))
+
+
+ROWS = pa.table({"qid": ["a", "a", "b", "b"], "relevance": [0, 1, 0, 1], "x": [1.0, 2.0, 3.0, 4.0]})
+RUNS = pa.array([2, 4], pa.int32())
+
+
+def replaced(**columns):
+    return pa.table({**{name: ROWS[name] for name in ROWS.column_names}, **columns})
+
+
+def in_polars(kind):
+    polars = pytest.importorskip("polars")
+    kinds = {"categorical": polars.Categorical, "enum": polars.Enum(["b", "a"])}
+    return polars.from_arrow(ROWS).with_columns(polars.col("qid").cast(kinds[kind]))
+
+
+ODD_TYPES = {
+    "polars categorical": lambda: in_polars("categorical"),
+    "polars enum": lambda: in_polars("enum"),
+    "pandas categorical": lambda: ROWS.to_pandas().astype({"qid": "category"}),
+    "dictionary of views": lambda: replaced(
+        qid=pa.DictionaryArray.from_arrays([0, 0, 1, 1], pa.array(["a", "b"], pa.string_view()))
+    ),
+    "views": lambda: replaced(qid=ROWS["qid"].cast(pa.string_view())),
+    "runs": lambda: replaced(
+        qid=pa.RunEndEncodedArray.from_arrays(RUNS, pa.array(["a", "b"])),
+        relevance=pa.RunEndEncodedArray.from_arrays(pa.array(range(1, 5), pa.int32()), [0, 1] * 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ODD_TYPES)
+def test_odd_types_are_read_in_memory_and_by_ingest_alike(kind, tmp_path):
+    for read in (dr.from_table, lambda table: dr.ingest(table, tmp_path / "d")[0]):
+        block = read(ODD_TYPES[kind]()).block(0)
+        assert block.query_ids.to_pylist() == ["a", "b"]
+        assert block.query_ptr.tolist() == [0, 2, 4]
+        assert block.relevance.tolist() == [0, 1, 0, 1]
+        assert block.features[:, 0].tolist() == [1, 2, 3, 4]
+
+
+def broken_stream():
+    def batches():
+        yield ROWS.to_batches()[0]
+        raise OSError("the line is dead")
+
+    return pa.RecordBatchReader.from_batches(ROWS.schema, batches())
+
+
+def duckdb_error():
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    connection.register("rows", ROWS)
+    return connection.sql("select cast('x' || qid as int) as qid, relevance, x from rows")
+
+
+def lazy_error():
+    polars = pytest.importorskip("polars")
+    return polars.from_arrow(ROWS).lazy().with_columns(polars.col("nothing"))
+
+
+FAULTY = {
+    "breaks off": (broken_stream, r"the RecordBatchReader cannot be read \(the line is dead\)"),
+    "duckdb": (duckdb_error, r"the DuckDBPyRelation cannot be read \(Conversion Error: .*'xa'"),
+    "lazy polars": (lazy_error, r"the LazyFrame cannot be read \(.*nothing"),
+    "repeated in pandas": (
+        lambda: pd.DataFrame(np.ones((2, 3)), columns=["qid", "qid", "relevance"]),
+        "the table occur more than once: 'qid'; rename",
+    ),
+    "repeated": (
+        lambda: pa.table([[1], [2], [3]], ["qid", "qid", "relevance"]),
+        "the table: columns occur more than once: 'qid'",
+    ),
+    "mixed": (
+        lambda: pd.DataFrame({"qid": [1, "a"], "relevance": [0, 1], "x": [1, 2]}),
+        "or mixes types",
+    ),
+    "union": (
+        lambda: replaced(
+            z=pa.UnionArray.from_sparse(pa.array([0] * 4, pa.int8()), [pa.array(range(4))])
+        ),
+        r"the table: 1 column\(s\) cannot be features: 'z' \(sparse_union",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTY)
+def test_faulty_tables_are_told_in_memory_and_by_ingest_alike(fault, tmp_path):
+    make, told = FAULTY[fault]
+    for read in (dr.from_table, lambda table: dr.ingest(table, tmp_path / "d")):
+        with pytest.raises(DataError, match=told):
+            read(make())
+    assert not (tmp_path / "d").exists()

@@ -60,7 +60,8 @@ def test_columns_that_vanish(how, tmp_path):
     for name, values in VANISHING.items():
         kind = str(values.type).partition("<")[0]  # parquet has names of its own for list items
         assert f"'{name}' ({kind}" in message
-    assert f"--exclude {','.join(VANISHING)}" in message
+    ways = {"table": f"table.drop(columns={list(VANISHING)})", "parquet": "--exclude "}
+    assert ways[how] + (",".join(VANISHING) if how == "parquet" else "") in message
 
 
 def test_columns_are_chosen_by_exclude_and_features(tmp_path):
@@ -177,3 +178,30 @@ def test_dictionary_encoded_ids_are_decoded(ids, tmp_path):
     assert block.query_ids.equals(expected.query_ids)
     assert block.doc_ids.equals(expected.doc_ids)
     np.testing.assert_array_equal(block.query_ptr, [0, 2, 3, 6])
+
+
+def test_lists_of_length_zero_are_no_features(tmp_path):
+    lists = pa.array([[], []], pa.list_(pa.float32(), 0))
+    table = pa.table({"qid": [1, 1], "relevance": [0, 1], "features": lists})
+    for read in (dr.from_table, lambda rows: dr.ingest(rows, tmp_path / "d")):
+        with pytest.raises(DataError, match="column 'features' holds lists of length 0"):
+            read(table)
+
+
+@pytest.mark.parametrize(
+    ("role", "meaning"),
+    [
+        ("qid", "query ids"),
+        ("docid", "document ids"),
+        ("relevance", "grades"),
+        ("weight", "weights of queries"),
+    ],
+)
+def test_advice_about_a_missing_column_follows_its_role(tmp_path, role, meaning):
+    """A name that was typed gets the same advice as the default name."""
+    path, columns = written(tmp_path / "a.parquet", frame_of()), dr.Columns(**{role: "typo"})
+    advice = rf"column of {meaning} with --{role}-column \(Columns\({role}=\.\.\.\)\)"
+    with pytest.raises(DataError, match=rf"no column 'typo'.* Name the {advice}"):
+        dr.open_dataset(path, columns=columns)
+    with pytest.raises(DataError, match=rf"no column 'typo'.* dr\.Columns\({role}=\.\.\.\)"):
+        dr.from_table(frame_of(), columns)

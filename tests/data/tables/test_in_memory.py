@@ -9,6 +9,7 @@ from scipy import sparse
 
 from dranking.data.roles import Columns
 from dranking.data.tables.in_memory import MemoryDataset, from_arrays, from_table
+from dranking.engine.ingest.ingest import ingest
 from dranking.errors import DataError, UsageError
 
 RNG = np.random.default_rng(0)
@@ -145,9 +146,12 @@ def test_names():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (np.nan, r"row 9, column 'f3' \(query 14\): the value is missing"),
-        (-np.inf, r"row 9, column 'f3' \(query 14\): the value is infinite"),
-        (1e300, r"row 9, column 'f3' \(query 14\): the value is 1e\+300, beyond float32"),
+        (np.nan, r"row 9, column 'f3' \(query 14\): the value is missing.*; say with"),
+        (-np.inf, r"row 9, column 'f3' \(query 14\): the value is infinite.*; limit or"),
+        (
+            1e300,
+            r"row 9, column 'f3' \(query 14\): the value is 1e\+300, beyond float32.*; limit or",
+        ),
     ],
 )
 def test_values_that_cannot_be(form, value, message):
@@ -166,38 +170,55 @@ def test_values_that_cannot_be(form, value, message):
     ("arguments", "error", "message"),
     [
         ({"qid": None}, UsageError, "qid is missing"),
-        ({"qid": QID[::-1] % 2}, DataError, r"row 6: query 1 appears again"),
+        ({"qid": QID[::-1] % 2}, DataError, r"row 6: query 1 appears again.*sort_values\(column"),
         ({"qid": QID[:-1]}, DataError, "qid has 14 entries for 15 rows"),
-        ({"qid": QID + 0.5}, DataError, "not whole numbers"),
+        ({"qid": QID + 0.5}, DataError, r"row 0: qid is \d+\.5; ids are"),
         ({"qid": X}, DataError, r"qid has shape \(15, 4\)"),
         ({"qid": [None, *QID[1:].tolist()]}, DataError, "row 0: qid is missing"),
         ({"y": Y[:-1]}, DataError, "y has 14 entries for 15 rows"),
         ({"y": np.where(Y > 1, np.inf, Y)}, DataError, "relevance is infinite"),
         ({"y": np.where(Y > 1, 2e50, Y)}, DataError, r"row \d+: relevance is 2e\+50; .*1e\+50"),
         ({"y": np.where(Y > 1, -1e154, Y)}, DataError, r"row \d+: relevance is -1e\+154"),
-        ({"y": ["good"] * 15}, DataError, "y is of type string"),
+        ({"y": ["good"] * 15}, DataError, r"y is of type string.*map\("),
         ({"X": X[0]}, DataError, r"X has shape \(4,\)"),
         ({"X": sparse.coo_array(X[0])}, DataError, r"X has shape \(4,\)"),
         ({"X": [[1, 2], [3]]}, DataError, "the rows of X differ in length"),
         ({"X": [["a", 1]] * 15}, DataError, "X is of type <U"),
         ({"X": [[None, object()]] * 15}, DataError, "an entry that is no number"),
         ({"X": sparse.csr_array(X) * 1j}, DataError, "X is of type complex"),
-        ({"X": pd.DataFrame(X[:, :2], columns=["a", "a"])}, DataError, "two columns of the table"),
+        ({"X": pd.DataFrame(X[:, :2], columns=["a", "a"])}, DataError, "more than once: 'a';"),
         ({"X": pd.DataFrame({"a": [1, "x"] * 7 + [2]})}, DataError, "mixes types"),
-        ({"X": pd.DataFrame({"a": pd.Categorical(QID)})}, DataError, "column 'a' is dictionary"),
+        ({"X": pd.DataFrame({"a": pd.Categorical(QID)})}, DataError, r"'a' \(dictionary<"),
         ({"X": pd.Series(QID)}, DataError, r"X has shape \(15,\)"),
         ({"doc_ids": [1, 2]}, DataError, "doc_ids has 2 entries for 15 rows"),
         ({"doc_ids": [1, "a"] * 7 + [2]}, DataError, "doc_ids must be all integers or all"),
         ({"X": X[:0], "y": [], "qid": []}, DataError, "there are no documents"),
         ({"X": X.astype(str)}, DataError, "X is of type <U"),
         ({"X": X + 1j}, DataError, "X is of type complex64"),
-        ({"X": pd.DataFrame({"a": ["x"] * 15})}, DataError, "column 'a' is"),
+        (
+            {"X": pd.DataFrame({"a": ["x"] * 15, "b": Y, "c": [pd.Timestamp(0)] * 15})},
+            DataError,
+            r"2 column\(s\) of X cannot be features: 'a' \(.*string\), 'c' \(timestamp.*\)",
+        ),
         ({"X": pd.DataFrame({"qid": QID})}, UsageError, "X has a column 'qid'"),
     ],
 )
 def test_wrong_arrays(arguments, error, message):
     with pytest.raises(error, match=message):
         from_arrays(**{"X": X, "y": Y, "qid": QID, **arguments})
+
+
+def test_a_role_in_the_index_of_a_frame_is_named(tmp_path):
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(query_id=QID, item=range(15), relevance=Y)
+    columns = Columns(qid="query_id", docid="item")
+    indexed = frame.set_index(["query_id", "item"])
+    for read in (from_table, lambda *given: ingest(given[0], tmp_path / "d", columns=given[1])):
+        with pytest.raises(
+            DataError, match=r"index of the table has 'query_id', 'item'.*reset_index\(\)"
+        ):
+            read(indexed, columns)
+    kept = frame.set_index("query_id", drop=False)
+    assert from_table(kept, columns).feature_names == ("a", "b", "c", "d")
 
 
 def test_a_flat_table():

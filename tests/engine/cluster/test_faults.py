@@ -162,6 +162,17 @@ def test_a_cluster_that_loses_all_workers_is_told(all_jobs):
             job.run(executor)
 
 
+def test_inputs_that_a_restart_dropped_are_told(cluster_and_client):
+    client = cluster_and_client[1]
+    persisted = client.submit(int, 7, pure=False)
+    assert persisted.result() == 7
+    client.restart()
+    executor = FaultInjector(client, {})
+    with pytest.raises(TryAgainError, match=r"restart of the cluster drops them.*persist it anew"):
+        executor.gather([executor.submit(abs, persisted, name="abs")])
+    assert executor.gather([executor.submit(abs, -7, name="abs")]) == [7]
+
+
 def wait_for(event):
     time.sleep(30)
 

@@ -8,9 +8,10 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dranking as dr
+from dranking.engine.choose_executor import get_executor
 from dranking.engine.cluster.starting.dask_settings import SETTINGS
 from dranking.engine.cluster.starting.deploy import LOOPBACK, start
-from dranking.engine.executor import ThreadExecutor, get_executor
+from dranking.engine.executor import ThreadExecutor
 from dranking.engine.tile_layout import tile_ranges
 from dranking.engine.tree_sum import combining_tasks
 from dranking.rankers.leave_query_out.memory_plan import Needs

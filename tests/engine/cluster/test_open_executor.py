@@ -2,8 +2,10 @@
 
 import json
 import socket
+from types import SimpleNamespace
 
 import pytest
+from distributed.comm import registry, tcp
 
 from dranking.engine.cluster.open_executor import open_executor
 from dranking.errors import TryAgainError, UsageError
@@ -66,6 +68,25 @@ def test_what_is_no_scheduler(tmp_path, name, text, error, message):
         path.write_text(text)
     with pytest.raises(error, match=message):
         run(str(path) if "." in name else name, {"timeout": 0.2})
+
+
+def test_an_address_of_another_protocol_is_told_before_a_client_is_made(monkeypatch):
+    monkeypatch.setattr("distributed.Client", lambda *a, **k: pytest.fail("a client was made"))
+    with pytest.raises(UsageError, match=r"not the address of a Dask scheduler.*no http://; the"):
+        run("http://127.0.0.1:8787")
+
+
+def test_an_address_of_a_protocol_that_a_package_adds_to_dask(monkeypatch):
+    """Dask loads such a protocol, as ucxx:// of distributed-ucxx, when an address first has it."""
+    added = SimpleNamespace(load=lambda: tcp.TCPBackend)
+    monkeypatch.setattr(registry, "backends", dict(registry.backends))
+    monkeypatch.setattr(registry, "_entry_points", lambda name, group: [added] * (name == "added"))
+    monkeypatch.setattr("dranking.engine.cluster.open_executor.CONNECT_SECONDS", 0.2)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(TryAgainError, match="no Dask scheduler answered"):
+        run(f"added://127.0.0.1:{port}")
 
 
 def test_a_memory_limit_is_the_executors():

@@ -5,8 +5,9 @@ import importlib.util
 import pytest
 
 import dranking as dr
+from dranking.engine.choose_executor import get_executor
 from dranking.engine.cluster.performance_report import performance_report
-from dranking.engine.executor import ThreadExecutor, get_executor
+from dranking.engine.executor import ThreadExecutor
 from dranking.errors import UsageError
 from tests.rankers.problems import random_problem
 

@@ -14,10 +14,10 @@ from scipy import sparse
 from dranking.data.roles import DEFAULT_COLUMNS, Roles
 from dranking.data.tables.columns import find_layout
 from dranking.data.tables.in_memory import from_arrays, from_table
-from dranking.engine.collections import plan as plan_module
+from dranking.engine.collections import block_plan as plan_module
 from dranking.engine.collections.assembly import Recipe, submit_blocks
-from dranking.engine.collections.parts import make_part
-from dranking.engine.collections.plan import BlockPlan
+from dranking.engine.collections.block_plan import BlockPlan
+from dranking.engine.collections.partitions import make_part
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError, TryAgainError, UsageError

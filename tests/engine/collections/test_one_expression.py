@@ -168,20 +168,132 @@ def test_labels_that_may_be_of_other_rows_are_refused(form):
         as_dataset(make(frame[["x"]]), make(frame["relevance"]), qid=make(frame["qid"]))
 
 
-def test_delayed_partitions_apart_are_refused():
-    frame = frame_ordered_anew().sort_values("qid")
+def from_map(folder):
+    return dd.from_map(load_in_any_order, sorted(folder.iterdir()), meta=META)
 
-    def lowered(part, shape):
-        pieces = [dask.delayed(np.asarray)(piece) for piece in part.to_delayed()]
-        chunks = [da.from_delayed(piece, shape, np.float64) for piece in pieces]
-        return da.concatenate(chunks, allow_unknown_chunksizes=True)
 
-    with pytest.raises(UsageError, match="comes out of a DataFrame"):
-        as_dataset(
-            lowered(frame[["x"]], (np.nan, 1)),
-            lowered(frame["relevance"], (np.nan,)),
-            qid=lowered(frame["qid"], (np.nan,)),
-        )
+def load_in_any_order(file):
+    return anew(pd.read_parquet(file))
+
+
+META = pd.DataFrame({"qid": [0], "x": [0.0], "relevance": [0.0]}).iloc[:0]
+SOURCES = {
+    "from_pandas": lambda folder: frame_ordered_anew(),
+    "from_pandas, sorted": lambda folder: frame_ordered_anew().sort_values("qid"),
+    "from_map": from_map,
+    "from_map, sorted": lambda folder: from_map(folder).sort_values("qid"),
+    "from_delayed": lambda folder: dd.from_delayed(
+        [dask.delayed(load_in_any_order)(file) for file in sorted(folder.iterdir())], meta=META
+    ),
+    "read_parquet": lambda folder: dd.read_parquet(folder).map_partitions(anew),
+    "read_parquet, shuffled": lambda folder: (
+        dd.read_parquet(folder).map_partitions(anew).shuffle("qid")
+    ),
+    "read_csv": lambda folder: dd.read_csv(folder.parent / "rows.csv").map_partitions(anew),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files of a DataFrame whose grade is three times its feature."""
+    folder = tmp_path_factory.mktemp("files") / "parquet"
+    folder.mkdir()
+    rows = frame_ordered_anew().compute()
+    rows.to_csv(folder.parent / "rows.csv", index=False)
+    for number in range(4):
+        part = rows[number * N // 4 : (number + 1) * N // 4]
+        part.to_parquet(folder / f"{number}.parquet", index=False)
+    return folder
+
+
+def joined_chunks(pieces, shape, function=np.asarray):
+    chunks = [da.from_delayed(dask.delayed(function)(each), shape, float) for each in pieces]
+    return da.concatenate(chunks, allow_unknown_chunksizes=True)
+
+
+def of_bag(part, shape):
+    pieces = part.to_bag().to_delayed()
+    return joined_chunks(pieces, shape, lambda rows: np.reshape(list(rows), (-1, *shape[1:])))
+
+
+LOWERED = {
+    "to_delayed": lambda part, shape: joined_chunks(part.to_delayed(), shape),
+    "map_partitions": lambda part, shape: part.map_partitions(
+        np.asarray, meta=np.empty((0, *shape[1:]))
+    ),
+    "map_partitions, optimised": lambda part, shape: joined_chunks(
+        part.map_partitions(np.asarray, meta=np.empty((0, *shape[1:]))).to_delayed().ravel(), shape
+    ),
+    "bag": of_bag,
+}
+
+
+@pytest.mark.parametrize("form", LOWERED)
+@pytest.mark.parametrize("source", SOURCES)
+def test_parts_that_were_lowered_apart_are_refused(source, form, folder):
+    """Of every source, and however the parts of the frame became arrays: fused names differ."""
+    frame, make = SOURCES[source](folder), LOWERED[form]
+    X = make(frame[["x"]], (np.nan, 1))
+    y, qid = make(frame["relevance"], (np.nan,)), make(frame["qid"], (np.nan,))
+    with pytest.raises(UsageError, match=r"X comes out of a DataFrame .* fit\(ddf, y='relevance'"):
+        as_dataset(X, y, qid=qid)
+    with pytest.raises(UsageError, match="X comes out of a DataFrame"):
+        as_dataset(X, np.zeros(N), qid=np.zeros(N, dtype=int))
+    with pytest.raises(UsageError, match="y comes out of a DataFrame"):
+        as_dataset(np.zeros((N, 1)), y, qid=np.zeros(N, dtype=int))
+    with pytest.raises(UsageError, match="query_weights comes out of a DataFrame"):
+        as_dataset(da.zeros((N, 1)), np.zeros(N), qid=np.zeros(N, dtype=int), query_weights=y)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_steps_that_one_part_has_alone_are_refused(source, folder):
+    """The parts share the partitions that were read, and each has an order of its own."""
+    frame = SOURCES[source](folder)
+    X, y = frame.map_partitions(anew)[["x"]], frame.map_partitions(lambda p: anew(p)).relevance
+    lowered = [
+        joined_chunks(part.to_delayed(optimize_graph=False), shape)
+        for part, shape in ((X, (np.nan, 1)), (y, (np.nan,)), (frame.qid, (np.nan,)))
+    ]
+    with pytest.raises(UsageError, match="X comes out of a DataFrame"):
+        as_dataset(lowered[0], lowered[1], qid=lowered[2])
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # Dask's reader of parquet uses it
+@pytest.mark.parametrize("source", SOURCES)
+def test_columns_of_one_array_of_a_frame_are_the_same_rows(source, folder):
+    whole = SOURCES[source](folder)[["x", "relevance", "qid"]]
+    array = whole.map_partitions(np.asarray, meta=np.empty((0, 3)))
+    dataset = as_dataset(array[:, :1], array[:, 1], qid=array[:, 2].astype(int))
+    assert dataset.n_documents == N
+    for index in range(dataset.n_blocks):
+        block = dataset.block(index)
+        np.testing.assert_array_equal(block.relevance, 3 * block.features[:, 0])
+
+
+def test_arrays_without_frames_are_taken(tmp_path):
+    """Chunks of one dimension have keys as partitions have."""
+    np.save(tmp_path / "y.npy", Y)
+    da.to_npy_stack(str(tmp_path / "stack"), da.from_array(Y, chunks=3))
+    da.to_zarr(da.from_array(Y, chunks=3), str(tmp_path / "y.zarr"))
+    parts = [dask.delayed(Y.__getitem__)(slice(at, at + 3)) for at in range(0, 12, 3)]
+    grades = [
+        da.from_npy_stack(str(tmp_path / "stack")),
+        da.from_zarr(str(tmp_path / "y.zarr")),
+        da.from_array(np.load(tmp_path / "y.npy", mmap_mode="r"), chunks=5),
+        da.arange(12, chunks=5) % 3.0,
+        da.map_blocks(
+            lambda block_info: Y[slice(*block_info[None]["array-location"][0])],
+            chunks=((4, 8),),
+            dtype=float,
+        ),
+        da.concatenate([da.from_delayed(part, (3,), float) for part in parts]),
+        joined_chunks(da.from_array(Y, chunks=4).to_delayed(), (4,)),
+        da.from_array(Y[::-1], chunks=5)[::-1].rechunk(4),
+        da.from_array(np.diff(Y, prepend=0), chunks=1).cumsum(axis=0),
+    ]
+    X_lazy = da.random.RandomState(0).random((12, 2), chunks=(4, 2)) * 0 + da.from_array(X)
+    for y in grades:
+        is_right(of_arrays(X_lazy, y, da.from_array(QIDS, chunks=4)))
 
 
 def test_labels_of_another_frame_are_refused():
@@ -271,3 +383,20 @@ def test_what_is_missing_is_said_before_anything_is_computed():
         as_dataset(da.from_array(X), "relevance", qid="qid")
     with pytest.raises(UsageError, match="qid is missing"):
         as_dataset(da.from_array(X), da.from_array(Y))
+
+
+def test_a_persisted_frame_without_its_partitions(tmp_path):
+    """Dask persists fewer partitions than the DataFrame names (issue 12488 of Dask)."""
+    rng = np.random.default_rng(0)
+    for part in range(4):
+        names = ["x", "qid", "relevance", *(f"unread_{i}" for i in range(20))]
+        rows = pd.DataFrame(rng.integers(0, 3, (30, len(names))), columns=names)
+        rows.to_parquet(tmp_path / f"{part}.parquet")
+    read = dd.read_parquet(str(tmp_path), columns=["x", "qid", "relevance"])
+    broken = read.persist()
+    with pytest.raises(TypeError):  # else Dask has mended it, and this check can go
+        broken.repartition(npartitions=1).compute()
+    with pytest.raises(DataError, match=r"names 4 partitions.*map_partitions\(lambda part: part\)"):
+        as_dataset(broken, "relevance", qid="qid")
+    whole = as_dataset(read.map_partitions(lambda part: part).persist(), "relevance", qid="qid")
+    assert whole.n_documents == 120

@@ -4,7 +4,7 @@ import pytest
 
 from dranking.data.regrouping import layout
 from dranking.engine.executor import ThreadExecutor
-from dranking.engine.ingest import exchange_rows, open_rows, order_rows, plan
+from dranking.engine.ingest import exchange_rows, ingest_plan, open_rows, order_rows
 
 SMALL_BLOCKS = {"max_documents": 6, "segment_documents": 12}
 
@@ -13,7 +13,11 @@ SMALL_BLOCKS = {"max_documents": 6, "segment_documents": 12}
 def small_tasks():
     """Blocks of 6 documents, and tasks of a few rows, lines and bytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "plan_segments", functools.partial(plan.plan_segments, **SMALL_BLOCKS))
+        patch.setattr(
+            ingest_plan,
+            "plan_segments",
+            functools.partial(ingest_plan.plan_segments, **SMALL_BLOCKS),
+        )
         patch.setattr(order_rows, "MIN_ROWS", 3)
         patch.setattr(order_rows, "MAX_ROWS", 7)
         patch.setattr(order_rows, "LINES_AT_ONCE", 2)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import dranking as dr
 from dranking.data.ingest import scan
 from dranking.data.letor.reader import read_letor
-from dranking.data.regrouping import exchange, query_lines
+from dranking.data.regrouping import query_lines, rows_by_bucket
 from dranking.errors import DataError
 from dranking.files.writing.debris import token_of
 from tests.reference.regrouping import blocks, regrouped, scattered
@@ -104,7 +104,8 @@ def test_parquet_in_any_order(tmp_path_factory, threads, rows, kind):
     dataset, facts = dr.ingest(lake, folder / "d.zarr", executor=threads)
     check_stored(dataset, rows)
     apart = scattered(rows.qids)
-    assert facts[1:] == (len(apart), sum(map(len, apart)))
+    assert facts[1:3] == (len(apart), sum(map(len, apart)))
+    assert (facts.n_scratch_bytes > 0) == bool(apart)
     assert not [p for p in (folder / "d.zarr").rglob("*") if "scratch" in str(p)]
     if apart:
         message = "appears again.*rows count from 0.*adjacent"
@@ -148,7 +149,7 @@ def test_two_ids_with_one_hash_are_told_apart(tmp_path, threads, monkeypatch, or
         keys.append(key)
         return strong(ids, key) % 2 if key == 0 else strong(ids, key)
 
-    for module in (query_lines, exchange, scan):
+    for module in (query_lines, rows_by_bucket, scan):
         monkeypatch.setattr(module, "hash_ids", weak)
     write_parquet(tmp_path / "lake", rows, "integers")
     regroup = order == "apart"

@@ -15,7 +15,7 @@ from dranking.data.ingest import segments
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.files.places import as_place
 from dranking.files.reading import exists, list_files
-from tests.files.s3_proxy import Faults, Proxy
+from pipelines.benchmarks.s3_proxy import Faults, Proxy
 
 N = 120
 BAD = Faults(delay=0.002, drop=50, busy=30, truncate=41)
@@ -154,7 +154,7 @@ def test_a_full_disk(lake, tmp_path, threads, monkeypatch):
 
 def test_a_store_that_refuses(lake, threads, monkeypatch):
     _, place, _ = lake
-    monkeypatch.setattr("tests.files.s3_proxy._Handler._pass_on", refused)
+    monkeypatch.setattr("pipelines.benchmarks.s3_proxy._Handler._pass_on", refused)
     with pytest.raises(DataError, match="the store refuses access") as told:
         dr.ingest(place / "lake", place / "d", executor=threads)
     assert told.value.exit_code == 3

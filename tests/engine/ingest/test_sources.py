@@ -1,12 +1,21 @@
 """Hive folders, columns that files lack, missing values, tables, other places, appended data."""
 
+import re
+import shutil
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dask.utils import parse_bytes
 
 import dranking as dr
+from dranking.data.ingest.scratch import Scratch
+from dranking.data.tables.any_table import as_stream
 from dranking.errors import DataError, UsageError
 
 
@@ -106,6 +115,46 @@ def test_missing_values_without_a_policy(tmp_path):
         dr.ingest(tmp_path / "ids", tmp_path / "d")
 
 
+def without_type(rows, name):
+    """The rows with a column that Arrow says has no type: all of its values are null."""
+    table = pa.Table.from_pandas(rows, preserve_index=False)
+    return table.set_column(table.column_names.index(name), name, pa.nulls(len(rows)))
+
+
+@pytest.mark.parametrize("null", MISSING)
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_column_of_nulls_without_a_type_in_one_file(tmp_path, null, first):
+    """Such a column is one of missing values, in the first file and in a later one."""
+    a = frame([1, 2], a=[1.0, 2.0], b=[5.0, 7.0])
+    b = without_type(frame([3, 4], a=[3.0, 4.0], b=[0.0, 0.0]), "b")
+    (tmp_path / "lake").mkdir()
+    pq.write_table(pa.Table.from_pandas(a), tmp_path / "lake" / f"{first}.parquet")
+    pq.write_table(b, tmp_path / "lake" / f"{1 - first}.parquet")
+    fill = {"zero": 0, "minimum": 5, "mean": 6}[null]
+    expected = {1: [1, 5], 2: [2, 7], 3: [3, fill], 4: [4, fill]}
+    stored, _ = dr.ingest(tmp_path / "lake", tmp_path / "d", rows=dr.RowRules(null=null))
+    assert stored.feature_names == ("a", "b")
+    assert values_of(stored).tolist() == [expected[q] for q in stored.query_ids().to_pylist()]
+    dd = pytest.importorskip("dask.dataframe")
+    meta = pd.DataFrame({"qid": [1], "relevance": [1.0], "a": [1.0], "b": [1.0]})
+    lazy = dd.from_map(lambda part: [a, b.to_pandas()][part], [0, 1], meta=meta)
+    stored, _ = dr.ingest(lazy, tmp_path / "e", rows=dr.RowRules(null=null))
+    assert values_of(stored).tolist() == [expected[q] for q in (1, 2, 3, 4)]
+    with pytest.raises(DataError, match=r"row 0, column 'b'.* is missing .*--null zero"):
+        dr.ingest(tmp_path / "lake", tmp_path / "f")
+    with pytest.raises(DataError, match=r"row 0, column 'b'.* is missing"):
+        dr.open_dataset(tmp_path / "lake").block(0)
+
+
+def test_a_column_that_the_first_file_lacks(tmp_path):
+    write(tmp_path / "lake", frame([1, 2], a=[1.0, 2.0]), "0.parquet")
+    write(tmp_path / "lake", frame([3, 4], a=[1.0, 2.0], b=[1.0, 2.0]), "1.parquet")
+    with pytest.raises(DataError, match=r"1\.parquet: it adds 'b', unlike .*0\.p.*--null zero"):
+        dr.ingest(tmp_path / "lake", tmp_path / "d")
+    stored, _ = dr.ingest(tmp_path / "lake", tmp_path / "d", rows=dr.RowRules(null="zero"))
+    assert values_of(stored).tolist() == [[1, 0], [2, 0], [1, 1], [2, 2]]
+
+
 def test_a_stream_of_batches_is_stored_without_being_held(tmp_path, monkeypatch):
     monkeypatch.setattr("dranking.engine.ingest.open_rows.TABLE_BYTES", 300)
     rows = frame(np.arange(60) % 7, x=np.arange(60.0))
@@ -168,6 +217,59 @@ def test_appended_queries(tmp_path):
         dr.ingest(tmp_path / "b", tmp_path / "d", append=True, rows=dr.RowRules(null="mean"))
 
 
+APPENDED = {
+    "docid": {"docid": [9, 8, 7]},
+    "weight": {"weight": [2.0, 2.0, 2.0]},
+    "y": {"y": [1.0, 2.0, 3.0]},
+}
+
+
+@pytest.mark.parametrize("form", ["parquet", "table", "dask"])
+@pytest.mark.parametrize("name", APPENDED)
+def test_columns_that_only_appended_data_has_are_never_dropped(tmp_path, name, form):
+    dr.ingest(frame([1, 2], x=[1.0, 2.0]), tmp_path / "d")
+    rows = frame([7, 7, 8], x=[3.0, 4.0, 5.0], **APPENDED[name])
+    source = rows
+    if form == "parquet":
+        write(tmp_path / "b", rows)
+        source = tmp_path / "b"
+    if form == "dask":
+        source = pytest.importorskip("dask.dataframe").from_pandas(rows, npartitions=1)
+    told = rf"has no column '{name}'.*--exclude {name} \(Columns.*--overwrite"
+    with pytest.raises(DataError, match=told):
+        dr.ingest(source, tmp_path / "d", append=True)
+    declared = {"docid": "docid", "weight": "weight"}
+    declares = dr.Columns(**declared) if name in declared else dr.Columns(features=["x", name])
+    with pytest.raises(DataError, match=told):
+        dr.ingest(source, tmp_path / "d", append=True, columns=declares)
+    left_out = dr.Columns(exclude=[name])
+    both, _ = dr.ingest(source, tmp_path / "d", append=True, columns=left_out)
+    assert values_of(both)[:, 0].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_grades_and_other_names_of_appended_data(tmp_path):
+    """Grades are not lost either; a name that the caller leaves open is that of the data set."""
+    rows = frame([1, 2], x=[1.0, 2.0], y=[0.0, 1.0], item=["a", "b"])
+    rows = rows.rename(columns={"qid": "query"})
+    names = {"qid": "query", "docid": "item"}
+    dr.ingest(rows, tmp_path / "d", columns=dr.Columns(relevance=None, **names))
+    later = rows.assign(query=[8, 9], x=[3.0, 4.0])[["y", "item", "x", "relevance", "query"]]
+    with pytest.raises(DataError, match="has no column 'relevance'"):
+        dr.ingest(later, tmp_path / "d", append=True)
+    both, _ = dr.ingest(later, tmp_path / "d", append=True, columns=dr.Columns(relevance=None))
+    assert values_of(both).tolist() == [[1, 0], [2, 1], [3, 0], [4, 1]]
+    assert both.n_unlabelled == 4
+    last = later.assign(query=[18, 19], text=["a", "b"])
+    without = dr.Columns(exclude=["relevance", "text", "item"])
+    both, _ = dr.ingest(last, tmp_path / "d", append=True, columns=without)
+    ids = [block.doc_ids for block in both.read_blocks(0, both.n_blocks)]
+    assert [each if each is None else each.to_pylist() for each in ids] == [
+        ["a", "b"],
+        ["a", "b"],
+        None,
+    ]
+
+
 @pytest.mark.parametrize(("null", "fill"), [("minimum", 2.0), ("mean", 3.0)])
 def test_appended_missing_values_are_those_of_the_first_part(tmp_path, null, fill):
     write(tmp_path / "a", frame([1, 1, 1], x=[2.0, 4.0, np.nan]))
@@ -228,3 +330,128 @@ def test_options_of_files_are_refused_for_a_table(tmp_path):
     for options in ({"rows": sparse}, {"where": "f > 1"}, {"rows": wide}):
         with pytest.raises(UsageError, match="but the source is a table"):
             dr.ingest(table, tmp_path / "d", **options)
+
+
+def as_dask(rows, n_partitions):
+    return pytest.importorskip("dask.dataframe").from_pandas(rows, n_partitions, sort=False)
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_errors_name_the_table_and_its_row_never_a_scratch_file(tmp_path, monkeypatch, grouped):
+    """Also where the table is written in pieces, and where rows are brought together."""
+    monkeypatch.setattr("dranking.engine.ingest.open_rows.TABLE_BYTES", 300)
+    monkeypatch.setattr("dranking.data.tables.any_table.BATCH_ROWS", 7)
+    qids = np.arange(60) // 10 if grouped else np.arange(60) % 7
+    rows = frame(qids, x=np.arange(60.0))
+    rows.loc[41, "x"] = np.nan
+    wrong = rows.assign(x=1.0)
+    wrong.loc[52, "relevance"] = np.inf
+    no_id = rows.assign(x=1.0, qid=rows["qid"].where(rows.index != 33))
+    repeated = rows.assign(x=1.0, qid=[*range(59), 2])
+    ordered = dr.RowRules(regroup=False)
+    cases = [
+        (rows, f"row 41, column 'x' \\(query {qids[41]}\\)", dr.RowRules()),
+        (wrong, "row 52: relevance is infinite", dr.RowRules()),
+        (no_id, "row 33: qid is missing", dr.RowRules()),
+        (repeated, r"row 59: query 2 appears again \(first at TITLE: row 2, ended", ordered),
+    ]
+    for table, told, rules in cases:
+        with pytest.raises(DataError, match="^the table: " + told.replace("TITLE", "the table")):
+            dr.ingest(table, tmp_path / "d", rows=rules)
+    lazy = as_dask(rows, 4)  # 15 rows each
+    with pytest.raises(DataError, match=r"^partition 2: row 11, column 'x'"):
+        dr.ingest(lazy, tmp_path / "d")
+    lazy = as_dask(wrong, 4)
+    with pytest.raises(DataError, match=r"^partition 3: row 7: relevance is infinite"):
+        dr.ingest(lazy[lazy["x"] > 0], tmp_path / "d")
+    with pytest.raises(DataError, match=r"^the table: there are no rows"):
+        dr.ingest(rows.iloc[:0], tmp_path / "d")
+    texts = as_dask(rows.assign(title="a"), 4)
+    with pytest.raises(DataError, match=r"^partition 0: 1 column\(s\) cannot be features: 'title'"):
+        dr.ingest(texts, tmp_path / "d")
+
+
+@pytest.fixture
+def sources_that_need_scratch(tmp_path):
+    """Rows of queries that lie apart, in four forms."""
+    rng = np.random.default_rng(0)
+    n_rows, names = 6_000, [f"f{i}" for i in range(30)]
+    values = rng.normal(size=(n_rows, 30)).astype(np.float32)
+    qids = np.arange(n_rows) % 500
+    rows = frame(qids, **dict(zip(names, values.T, strict=True)))
+    write(tmp_path / "lake", rows)
+    with (tmp_path / "t.txt").open("w") as file:
+        for qid, document in zip(qids, values, strict=True):
+            features = " ".join(f"{i}:{value!r}" for i, value in enumerate(document.tolist(), 1))
+            file.write(f"1 qid:{qid} {features}\n")
+    return {
+        "lake": tmp_path / "lake",
+        "text": tmp_path / "t.txt",
+        "table": pa.Table.from_pandas(rows, preserve_index=False),
+        "collection": as_dask(rows, 3),
+    }
+
+
+def test_the_scratch_space_that_is_stated_is_about_what_the_files_take(
+    tmp_path, monkeypatch, sources_that_need_scratch
+):
+    taken = []
+    clear = Scratch.clear
+
+    def weighed(scratch):
+        files = Path(scratch.folder).glob(f"{scratch.token}*")
+        taken.append(sum(file.stat().st_size for file in files))
+        clear(scratch)
+
+    monkeypatch.setattr(Scratch, "clear", weighed)
+    for form, source in sources_that_need_scratch.items():
+        scratch = tmp_path / f"scratch-{form}"
+        _, facts = dr.ingest(source, tmp_path / "d", overwrite=True, scratch=scratch)
+        assert facts.n_regrouped_queries == 500
+        assert max(taken) / 1.5 < facts.n_scratch_bytes < 1.5 * max(taken)
+        taken.clear()
+
+
+def test_scratch_space_is_logged_and_checked_before(
+    tmp_path, monkeypatch, caplog, sources_that_need_scratch
+):
+    """An ingest of a table asks for the columns that are stored, not for all."""
+    sources = sources_that_need_scratch
+    table = sources["table"]
+    size = sources["text"].stat().st_size
+    kept = {"columns": dr.Columns(features=["f3"])}
+    cases = [
+        ("text", {}, "reading the text", size, size),
+        ("table", {}, "storing the table", table.nbytes, table.nbytes),
+        ("table", kept, "storing the table", 6_000 * (8 + 8 + 4), 6_000 * (8 + 8 + 4)),
+        ("lake", {}, "bringing the rows of each query together", 6_000 * 4 * 30, 6_000 * 4 * 60),
+    ]
+    caplog.set_level("INFO", logger="dranking")
+    for form, options, what, least, most in cases:
+        caplog.clear()
+        dr.ingest(sources[form], tmp_path / "d", overwrite=True, **options)
+        pattern = rf"{what} takes about ([\d.]+ \w+) there for a while; [\d.]+ [MGT]iB are free"
+        [found] = [m for line in caplog.messages if (m := re.search(pattern, line))]
+        asked = parse_bytes(found[1])
+        assert 0.99 * least < asked < 1.01 * most
+        for free, works in ((asked / 2, False), (asked * 20, True)):
+            with monkeypatch.context() as patch:
+                usage = SimpleNamespace(free=int(free))
+                patch.setattr("shutil.disk_usage", lambda folder, usage=usage: usage)
+                how = nullcontext() if works else pytest.raises(UsageError, match=f"{what} takes")
+                with how as told:
+                    dr.ingest(sources[form], tmp_path / "e", overwrite=works, **options)
+            assert works or re.search("are free. Free some space, or .*--scratch", str(told.value))
+            assert (tmp_path / "e").exists() == works
+        shutil.rmtree(tmp_path / "e")
+
+
+def test_streams_and_frames_have_the_bytes_of_their_columns():
+    rows = {"qid": [1, 1, 2], "relevance": [0, 1, 0], "x": np.float32([0.5, 1.0, 2.0])}
+    table, expected = pa.table(rows), (3 * 8, 3 * 8, 3 * 4)
+    assert as_stream(table).n_bytes == as_stream(pd.DataFrame(rows)).n_bytes == expected
+    assert as_stream(table.to_batches()[0]).n_bytes == expected
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(rows)
+    assert as_stream(frame).n_bytes == as_stream(frame.lazy()).n_bytes == expected
+    assert as_stream(table.to_reader()).n_bytes is None

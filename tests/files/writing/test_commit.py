@@ -1,188 +1,27 @@
-"""The commit protocol: after a write, all of the output or the old state is there."""
+"""The commit protocol of directories: after a write, all of it or the old state is there."""
 
 import errno
 import json
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from dranking.errors import UsageError
+from dranking.data.open import open_dataset
+from dranking.errors import DataError, UsageError
 from dranking.files.writing import local_output
 from dranking.files.writing.atomic_files import atomic_path, atomic_write, new_folder, put_part
 from dranking.files.writing.clean import clean
 from dranking.files.writing.commit import begin_directory, new_directory
-from dranking.files.writing.output_checks import check_output_directory, restore_interrupted
-
-OURS = json.dumps({"format": "dranking-test"})
-
-
-def make_directory(path, content, overwrite=False):
-    with new_directory(path, overwrite=overwrite) as temporary:
-        (temporary / "inner").mkdir()
-        (temporary / "inner" / "content").write_text(content)
-        (temporary / "manifest.json").write_text(OURS)
-
-
-def content_of(path):
-    return (path / "inner" / "content").read_text()
-
-
-def names_in(folder):
-    return sorted(os.listdir(folder))
-
-
-def run_python(program, *arguments):
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
-        cwd=Path(__file__).resolve().parents[3],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def dead_process_id():
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
-def leftover_name(name, kind, pid, host=None):
-    return f".{name}.{kind}-{host or local_output.HOST}-{pid}-00c0ffee"
-
-
-@pytest.fixture
-def full_disk(monkeypatch):
-    def no_space(descriptor):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", no_space)
-
-
-# Files
-
-
-@pytest.mark.parametrize(
-    ("content", "stored"), [("é\n", b"\xc3\xa9\n"), (b"\x00\r\n", b"\x00\r\n")]
+from tests.files.writing.directories import (
+    OURS,
+    content_of,
+    make_directory,
+    names_in,
+    run_python,
 )
-def test_atomic_write_stores_text_as_utf8_and_bytes_as_they_are(tmp_path, content, stored):
-    atomic_write(tmp_path / "a" / "b" / "file", content)
-    assert (tmp_path / "a" / "b" / "file").read_bytes() == stored
-    assert names_in(tmp_path / "a" / "b") == ["file"]
-
-
-def test_atomic_write_refuses_what_exists_before_any_work(tmp_path):
-    file = tmp_path / "file"
-    atomic_write(str(file), "old")
-    with pytest.raises(UsageError, match=r"file: exists already\. Pass --overwrite"):
-        atomic_write(file, "new")
-    with (
-        pytest.raises(UsageError, match="--overwrite"),
-        atomic_path(file),
-    ):
-        pytest.fail("the work was started")
-    assert file.read_text() == "old"
-    atomic_write(file, "new", overwrite=True)
-    assert file.read_text() == "new"
-
-
-def test_atomic_write_refuses_a_directory_even_to_overwrite(tmp_path):
-    with pytest.raises(UsageError, match="is a directory"):
-        atomic_write(tmp_path, "text", overwrite=True)
-
-
-def test_atomic_path_refuses_a_file_that_appeared_meanwhile(tmp_path):
-    file = tmp_path / "file"
-
-    def both_write():
-        with atomic_path(file) as temporary:
-            temporary.write_text("ours")
-            file.write_text("theirs")
-
-    with pytest.raises(UsageError, match="--overwrite"):
-        both_write()
-    assert file.read_text() == "theirs"
-    assert names_in(tmp_path) == ["file"]
-
-
-@pytest.mark.parametrize("interruption", [RuntimeError, KeyboardInterrupt, SystemExit])
-def test_an_interrupted_file_leaves_the_old_one(tmp_path, interruption):
-    file = tmp_path / "file"
-    file.write_text("old")
-
-    def half_written():
-        with atomic_path(file, overwrite=True) as temporary:
-            temporary.write_text("half")
-            raise interruption
-
-    with pytest.raises(interruption):
-        half_written()
-    assert file.read_text() == "old"
-    assert names_in(tmp_path) == ["file"]
-
-
-def test_overwriting_a_link_replaces_what_it_points_to(tmp_path):
-    (tmp_path / "real").write_text("old")
-    (tmp_path / "link").symlink_to("real")
-    atomic_write(tmp_path / "link", "new", overwrite=True)
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real").read_text() == "new"
-
-
-@pytest.mark.usefixtures("full_disk")
-def test_a_full_disk_names_the_file_and_the_remedy(tmp_path):
-    file = tmp_path / "file"
-    file.write_text("old")
-    with pytest.raises(UsageError, match=r"/file: cannot be written, No space.*Free some space"):
-        atomic_write(file, "new", overwrite=True)
-    assert file.read_text() == "old"
-    assert names_in(tmp_path) == ["file"]
-
-
-def test_a_real_write_failure_leaves_nothing(tmp_path):
-    program = """
-        import resource, sys
-        from dranking.files.writing.atomic_files import atomic_write
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-        atomic_write(sys.argv[1], "x" * 20_000)
-    """
-    result = run_python(program, tmp_path / "file")
-    assert "UsageError" in result.stderr
-    assert "file: cannot be written, File too large" in result.stderr
-    assert names_in(tmp_path) == []
-
-
-def test_errors_of_the_callers_own_work_pass_unchanged(tmp_path):
-    with (
-        pytest.raises(FileNotFoundError, match=r"input\.txt"),
-        atomic_path(tmp_path / "file"),
-    ):
-        (tmp_path / "input.txt").open()
-    assert names_in(tmp_path) == []
-
-
-def test_a_place_that_cannot_be_written_is_found_before_any_work(tmp_path):
-    (tmp_path / "file").write_text("")
-    with (
-        pytest.raises(UsageError, match="directory cannot be made"),
-        atomic_path(tmp_path / "file" / "below"),
-    ):
-        pytest.fail("the work was started")
-    with (
-        pytest.raises(UsageError, match="cannot be written, File name too long"),
-        atomic_path(tmp_path / ("x" * 250)),
-    ):
-        pytest.fail("the work was started")
-
-
-# Directories
 
 
 def test_new_directory_appears_whole(tmp_path):
@@ -199,7 +38,9 @@ def test_new_directory_refuses_what_exists_before_any_work(tmp_path):
     path = tmp_path / "out"
     make_directory(path, "old")
     with (
-        pytest.raises(UsageError, match=r"out: exists already\. Pass --overwrite"),
+        pytest.raises(
+            UsageError, match=r"out: exists already\. Pass --overwrite \(in Python overwrite=True\)"
+        ),
         new_directory(path),
     ):
         pytest.fail("the work was started")
@@ -275,6 +116,34 @@ def test_a_full_disk_leaves_the_old_directory(tmp_path, monkeypatch):
     assert names_in(tmp_path) == ["out"]
 
 
+def refuse_access(monkeypatch, name, folder):
+    """Let a function of `os` refuse paths in a folder, as it does to users without the right."""
+    function = getattr(os, name)
+
+    def refuse(path, *arguments, **options):
+        if str(path).startswith(f"{folder}/"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return function(path, *arguments, **options)
+
+    monkeypatch.setattr(os, name, refuse)
+
+
+def test_a_folder_without_the_right_to_write_is_named(tmp_path, monkeypatch):
+    refuse_access(monkeypatch, "mkdir", tmp_path)
+    with pytest.raises(UsageError, match="/out: cannot be written, Permission denied"):
+        begin_directory(tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_without_the_right_to_enter_is_named(tmp_path, monkeypatch):
+    refuse_access(monkeypatch, "stat", tmp_path)
+    with pytest.raises(UsageError, match="/out: cannot be written, Permission denied"):
+        begin_directory(tmp_path / "out")
+    for name in ("data.zarr", "model.json"):
+        with pytest.raises(DataError, match=rf"/{name}: cannot be read \(Permission denied\)"):
+            open_dataset(tmp_path / name)
+
+
 def test_a_failed_second_rename_brings_the_old_directory_back(tmp_path, monkeypatch):
     path = tmp_path / "out"
     make_directory(path, "old")
@@ -294,78 +163,6 @@ def test_a_failed_second_rename_brings_the_old_directory_back(tmp_path, monkeypa
     assert names_in(tmp_path) == ["out"]
 
 
-# What dead processes leave behind
-
-
-@pytest.mark.parametrize("kind", ["tmp", "old"])
-def test_leftovers_of_dead_processes_are_removed(tmp_path, kind):
-    path = tmp_path / "out"
-    make_directory(path, "old")
-    leftover = tmp_path / leftover_name("out", kind, dead_process_id())
-    (leftover / "inner").mkdir(parents=True)
-    make_directory(path, "new", overwrite=True)
-    assert names_in(tmp_path) == ["out"]
-    assert content_of(path) == "new"
-
-
-def test_leftovers_of_an_earlier_process_with_our_id_are_removed(tmp_path):
-    (tmp_path / leftover_name("out", "tmp", os.getpid())).mkdir()
-    make_directory(tmp_path / "out", "new")
-    assert names_in(tmp_path) == ["out"]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        leftover_name("out", "tmp", os.getppid()),
-        leftover_name("out", "tmp", 1),
-        leftover_name("out", "tmp", 10**30),
-        leftover_name("out", "tmp", 2**22 + 1, host="deadbeef"),
-        leftover_name("outer", "tmp", 2**22 + 1),
-        ".out.tmp-notes",
-    ],
-)
-def test_files_that_may_be_in_use_stay(tmp_path, name):
-    (tmp_path / name).mkdir()
-    make_directory(tmp_path / "out", "new")
-    assert names_in(tmp_path) == sorted(["out", name])
-
-
-OTHERS = [("deadbeef", 1), (None, 1), (None, os.getppid())]
-"""A process of another host, which cannot be asked, and ids that are in use."""
-
-
-@pytest.mark.parametrize(("host", "pid"), OTHERS)
-def test_leftovers_of_any_process_are_removed_after_a_grace_period(
-    tmp_path, monkeypatch, host, pid
-):
-    left = tmp_path / leftover_name("out", "tmp", pid, host)
-    left.mkdir()
-    (left / "inner").write_text("x")
-    os.utime(left / "inner", (1, 1))  # copied with its old time, and yet young
-    elsewhere = tmp_path / leftover_name("never-again", "tmp", pid, host)
-    elsewhere.touch()
-    local_output.remove_leftovers(tmp_path)
-    assert names_in(tmp_path) == sorted([left.name, elsewhere.name])
-    later = time.time() + local_output.GRACE_SECONDS["tmp"] + 60
-    monkeypatch.setattr("time.time", lambda: later)
-    make_directory(tmp_path / "out", "new")
-    assert names_in(tmp_path) == sorted([elsewhere.name, "out"])
-    local_output.remove_leftovers(tmp_path)
-    assert names_in(tmp_path) == ["out"]
-
-
-def test_a_directory_that_another_host_was_replacing_is_restored(tmp_path, monkeypatch):
-    make_directory(tmp_path / "out", "old")
-    (tmp_path / "out").rename(tmp_path / leftover_name("out", "old", 1, "deadbeef"))
-    local_output.remove_leftovers(tmp_path)
-    assert not (tmp_path / "out").exists()
-    later = time.time() + local_output.GRACE_SECONDS["old"] + 60
-    monkeypatch.setattr("time.time", lambda: later)
-    local_output.remove_leftovers(tmp_path)
-    assert content_of(tmp_path / "out") == "old"
-
-
 def test_two_writers_in_one_process_do_not_disturb_each_other(tmp_path):
     inside, done = threading.Event(), threading.Event()
 
@@ -383,63 +180,6 @@ def test_two_writers_in_one_process_do_not_disturb_each_other(tmp_path):
     thread.join()
     assert (tmp_path / "file").read_text() == "slow"
     assert names_in(tmp_path) == ["file"]
-
-
-@pytest.mark.parametrize(
-    "recover",
-    [
-        restore_interrupted,
-        lambda path: check_output_directory(path, overwrite=True),
-    ],
-)
-def test_a_replacement_killed_between_its_renames_is_undone(tmp_path, recover):
-    path = tmp_path / "out"
-    make_directory(path, "old")
-    path.rename(tmp_path / leftover_name("out", "old", dead_process_id()))
-    recover(path)
-    assert content_of(path) == "old"
-    assert names_in(tmp_path) == ["out"]
-
-
-def test_a_replacement_in_progress_is_not_undone(tmp_path):
-    aside = tmp_path / leftover_name("out", "old", os.getppid())
-    aside.mkdir()
-    restore_interrupted(tmp_path / "out")
-    assert names_in(tmp_path) == [aside.name]
-
-
-@pytest.mark.parametrize("moment", ["before", "between", "after"])
-def test_kill_at_any_moment_of_the_swap(tmp_path, moment):
-    """After a kill before, between or after the renames, the next write finds a whole directory."""
-    path = tmp_path / "out"
-    make_directory(path, "old")
-    program = """
-        import os, signal, sys
-        from pathlib import Path
-        from dranking.files.writing.commit import new_directory
-        path, moment = Path(sys.argv[1]), sys.argv[2]
-        rename = os.rename
-        done = []
-        def deadly(source, destination):
-            if (moment, len(done)) in {("before", 0), ("between", 1)}:
-                os.kill(os.getpid(), signal.SIGKILL)
-            rename(source, destination)
-            done.append(source)
-            if (moment, len(done)) == ("after", 2):
-                os.kill(os.getpid(), signal.SIGKILL)
-        os.rename = deadly
-        with new_directory(path, overwrite=True) as temporary:
-            (temporary / "inner").mkdir()
-            (temporary / "inner" / "content").write_text("new")
-            (temporary / "manifest.json").write_text('{"format": "dranking-test"}')
-    """
-    assert run_python(program, path, moment).returncode == -signal.SIGKILL
-    assert len(names_in(tmp_path)) == 2
-    restore_interrupted(path)
-    assert content_of(path) == ("new" if moment == "after" else "old")
-    make_directory(path, "newest", overwrite=True)
-    assert content_of(path) == "newest"
-    assert names_in(tmp_path) == ["out"]
 
 
 def test_everything_is_synchronised_before_it_is_named(tmp_path, monkeypatch):

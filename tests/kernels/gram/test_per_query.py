@@ -1,6 +1,7 @@
 """Moments and Gram rows against sums over centred documents, written out."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import hypothesis.strategies as st
 import numpy as np
@@ -272,3 +273,22 @@ def test_columns_far_from_zero_lose_no_digits(layout, zeros):
     for gram, products in results:
         assert (np.abs(gram - exact[:4, :4]) <= 1e-14 * size[:4, :4]).all()
         assert (np.abs(products - exact[:4, 4]) <= 1e-14 * size[:4, 4]).all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("seed", range(5))
+def test_labels_far_from_zero_keep_the_digits_of_their_differences(layout, seed):
+    """Labels of 3,830 that differ by 1e-8: their mean is rounded by a share of 1e-5 of that."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 40, 12)
+    ptr = np.concatenate(([0], np.cumsum(sizes)))
+    y, weights = 3830.0 + 1e-8 * rng.normal(size=ptr[-1]), np.ones(12)
+    X = LAYOUTS[layout](rng.normal(size=(ptr[-1], 3)).astype(np.float32))
+    expected = []
+    for start, end in pairwise(ptr):
+        own = [Fraction(float(v)) for v in y[start:end]]
+        mean = sum(own) / len(own)
+        expected.append(float(sum((v - mean) ** 2 for v in own)))
+    np.testing.assert_allclose(moments(X, y, ptr, weights).label_norms, expected, rtol=1e-12)
+    if layout == "CSR":
+        assert moment_totals(X, y, ptr, weights)[2] == pytest.approx(sum(expected), rel=1e-12)

@@ -68,6 +68,30 @@ def test_a_column_that_sums_of_products_lost_may_take_all_of_a_prediction(regula
     assert columns
 
 
+@pytest.mark.parametrize("regularization", [2.0**-5, 1.0, 2.0**15])
+def test_lambda_keeps_the_digits_of_a_copy(regularization):
+    """The copy's diagonal element is rounding alone, above which lambda stands."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 3)).astype(np.float32)
+    X = np.column_stack((X, X[:, 0]))
+    y = rng.integers(0, 4, 12).astype(np.float64)
+    factor = factor_of_sums(X, y)
+    weights, _ = ridge_from_factor(factor, regularization)
+    off = ExactRefits(X, y, [0, 12], np.ones(1), regularization).prediction_distance(weights)
+    [rounding], columns = relative_rounding(factor, np.array([regularization]), 2)
+    assert off <= rounding <= 1e-8
+    assert columns == []
+
+
+def test_errors_of_lambdas_are_their_own():
+    X, y = nearly_a_copy(0)
+    factor = factor_of_sums(X, y)
+    together, _ = relative_rounding(factor, np.array([2.0**-15, 2.0**70]), 2)
+    alone = [relative_rounding(factor, np.array([value]), 2)[0][0] for value in (2.0**-15, 2.0**70)]
+    assert together.tolist() == alone
+    assert alone[1] < alone[0]
+
+
 @pytest.mark.parametrize("nothing", [np.nan, np.inf])
 def test_a_number_that_is_not_finite_has_no_certain_digit(nothing):
     stated, off = np.array([nothing, 2.0, nothing, 2.0]), np.array([0.0, nothing, nothing, 1e-9])

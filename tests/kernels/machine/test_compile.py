@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dranking.kernels.machine.first_use import SAID
 from tests.kernels.compiled import needs_compiled
 
 PROGRAM = """
@@ -22,6 +23,46 @@ tell_when_compiling(lambda: told.append("told"))
 with compilations() as names:
     twice(1), twice(1.0)
 print(twice(21), *told, *names)
+"""
+
+WITHOUT_EVENTS = """
+import sys
+import numba.core
+del numba.core.event
+sys.modules["numba.core.event"] = None
+from dranking.kernels.machine.compile import compilations, kernel
+from dranking.kernels.machine.first_use import stop_compiling, tell_when_compiling
+
+@kernel
+def twice(x):
+    return 2 * x
+
+tell_when_compiling(lambda: print("told"))
+stop_compiling()
+with compilations() as names:
+    print(twice(21))
+print(names)
+"""
+
+FIRST_CALLS = """
+import sys
+import numba
+import numpy as np
+{other}
+from dranking.kernels.sorting import ascending, descending
+
+descending(np.array([1.0, 3.0, 2.0]))
+ascending(np.array([1.0, 3.0, 2.0]))
+"""
+
+OTHER = """
+@numba.njit
+def own(x):
+    return x + 1
+
+import dranking.kernels.machine.compile
+own(1)
+print("own compiled", file=sys.stderr)
 """
 
 
@@ -59,3 +100,43 @@ def test_without_any_cache_every_process_compiles(call, tmp_path):
     nowhere = tmp_path / "file"
     nowhere.touch()
     assert call(nowhere) == ["42", "told", "__main__.twice", "__main__.twice"]
+
+
+@needs_compiled
+def test_without_numbas_events_kernels_compile_and_nobody_is_told(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(WITHOUT_EVENTS)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(program)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["42", "[]"]
+
+
+@needs_compiled
+@pytest.mark.parametrize("other", ["", OTHER])
+def test_python_says_once_that_it_compiles_and_nothing_in_a_second_process(other, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(FIRST_CALLS.format(other=other))
+
+    def said():
+        done = subprocess.run(
+            [sys.executable, str(program)],
+            env={
+                **os.environ,
+                "PYTHONPATH": str(Path(__file__).parents[3]),
+                "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+            },
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == ""
+        return done.stderr.splitlines()
+
+    own = ["own compiled"] if other else []  # kernels of the caller are none of ours
+    assert said() == [*own, f"dranking: {SAID}"]
+    assert said() == own

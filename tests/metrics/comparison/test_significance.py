@@ -8,7 +8,9 @@ from scipy import stats
 
 from dranking.metrics.comparison.significance import (
     FEWEST_QUERIES,
+    effective_queries,
     holm,
+    mean_and_error,
     mean_interval,
     mean_test,
     paired_t_test,
@@ -27,17 +29,27 @@ def plain_interval(differences, weights, n_resamples, confidence=0.95):
 
     pairs = list(zip(differences.tolist(), weights.tolist(), strict=True))
     mean, error = plain_mean_and_error(pairs)
-    narrowest = stats.t.ppf(0.5 + confidence / 2, len(pairs) - 1)
+    narrowest = stats.t.ppf(0.5 + confidence / 2, plain_degrees(weights))
     sizes = plain_sizes(differences, weights, n_resamples)
     factor = max(narrowest, np.quantile(sizes, confidence))
     return mean - factor * error, mean + factor * error
 
 
+def plain_degrees(weights):
+    """Kish's effective queries less 1, at least 1."""
+    effective = sum(weights) ** 2 / sum(weight * weight for weight in weights)
+    return max(effective - 1, 1)
+
+
+def plain_mean(pairs):
+    return sum(w * d for d, w in pairs) / sum(w for _, w in pairs)
+
+
 def plain_mean_and_error(pairs):
-    n, total = len(pairs), sum(w for _, w in pairs)
-    mean = sum(w * d for d, w in pairs) / total
-    spread = sum((w * (d - mean)) ** 2 for d, w in pairs)
-    return mean, (n / (n - 1) * spread) ** 0.5 / total
+    """The jackknife: the mean of all queries, and how the means without each query spread."""
+    n, mean = len(pairs), plain_mean(pairs)
+    without = [plain_mean(pairs[:i] + pairs[i + 1 :]) for i in range(n)]
+    return mean, ((n - 1) / n * sum((each - mean) ** 2 for each in without)) ** 0.5
 
 
 def plain_sizes(differences, weights, n_resamples):
@@ -78,10 +90,8 @@ def test_mean_interval__is_never_narrower_than_students(sample):
     low, high = mean_interval(differences, weights, n_resamples=40)
     if np.ptp(differences) == 0.0:
         return
-    n, total = len(sample), weights.sum()
-    mean = (weights * differences).sum() / total
-    error = np.sqrt(n / (n - 1) * ((weights * (differences - mean)) ** 2).sum()) / total
-    half = stats.t.ppf(0.975, n - 1) * error
+    mean, error = plain_mean_and_error(sample)
+    half = stats.t.ppf(0.975, plain_degrees(weights)) * error
     assert low <= mean - half * (1 - 1e-9)
     assert high >= mean + half * (1 - 1e-9)
 
@@ -96,6 +106,48 @@ def test_mean_interval__covers_as_often_as_it_says():
         hits += low <= 0.1 <= high
     # Four standard errors of a proportion of 0.9 over 300 samples are 0.07.
     assert abs(hits / 300 - 0.9) < 0.07
+
+
+@pytest.mark.parametrize("heavy", [1.0, 30.0, 1e3, 1e9])
+def test_mean_interval__covers_where_one_query_weighs_more(heavy):
+    """The linearised error covered .94, .90, .02 and 0 times of one."""
+    rng = np.random.default_rng(6)
+    weights = np.append(np.ones(29), heavy)
+    ends = [
+        mean_interval(rng.normal(size=30), weights, seed=seed, n_resamples=300)
+        for seed in range(300)
+    ]
+    coverage = np.mean([low <= 0.0 <= high for low, high in ends])
+    assert coverage > 0.95 - 3.5 * np.sqrt(0.05 * 0.95 / 300)
+
+
+def test_mean_and_error__of_a_dominant_query_is_that_of_its_difference_to_the_others():
+    """With all weight on one query, the mean without it is that of the others: here 1 / 4."""
+    differences, weights = np.array([1.0, 0.25, 0.25]), np.array([1.0, 1e-30, 1e-30])
+    mean, error = mean_and_error(differences, weights)
+    assert mean == 1.0
+    assert error == pytest.approx((2 / 3) ** 0.5 * 0.75, rel=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-170, 1e160])
+def test_mean_test__does_not_depend_on_the_unit_of_weights(unit):
+    rng = np.random.default_rng(4)
+    differences, weights = rng.normal(0.3, 1.0, 30), rng.uniform(1, 2, 30)
+    assert mean_test(differences, unit * weights, n_resamples=500) == pytest.approx(
+        mean_test(differences, weights, n_resamples=500), rel=1e-12
+    )
+    assert paired_t_test(differences, unit * weights) == pytest.approx(
+        paired_t_test(differences, weights), rel=1e-12
+    )
+
+
+def test_effective_queries__is_the_ratio_of_variances():
+    """The variance of a weighted mean of independent values of variance 1 is 1 / n_effective."""
+    weights = np.array([3.0, 1.0, 0.5, 0.25])
+    variance = sum((w / 4.75) ** 2 for w in weights)
+    assert effective_queries(weights) == pytest.approx(1 / variance, rel=1e-8)
+    assert effective_queries(np.full(20, 0.1)) == 20.0
+    assert effective_queries(np.array([1.0] + 19 * [1e-9])) == pytest.approx(1.0, abs=1e-6)
 
 
 def test_mean_interval__does_not_depend_on_units():
@@ -197,6 +249,30 @@ def test_paired_t_test__agrees_with_the_interval_of_many_weighted_queries():
     assert paired_t_test(differences - mean, weights) == pytest.approx(1.0)
 
 
+def test_paired_t_test__holds_its_level_for_queries_of_different_weights():
+    """Student's t with n - 1 degrees of freedom rejects 1.8 times as often as it says."""
+    rng, weights = np.random.default_rng(3), 1.0 / np.arange(1.0, 21.0)
+    p_values = [paired_t_test(rng.normal(size=20), weights) for _ in range(20_000)]
+    # Four standard errors of a proportion of .01 over 20,000 samples are .0028.
+    assert np.mean(np.array(p_values) < 0.01) < 0.01 + 0.0028
+
+
+def test_mean_and_error__weights_of_any_ratio():
+    differences, weights = np.array([1.0, 0.25, 0.25]), np.array([1e300, 1e-100, 1e-100])
+    assert mean_and_error(differences, weights) == pytest.approx((1.0, (2 / 3) ** 0.5 * 0.75))
+    assert np.isfinite(mean_test(differences, weights, n_resamples=200)).all()
+
+
+@pytest.mark.parametrize("n", [20, 300])
+def test_mean_interval__of_equal_weights_is_the_limit_of_weights_that_are_nearly_equal(n):
+    """The sums of squares of equal weights have a formula of their own."""
+    rng = np.random.default_rng(n)
+    differences, nearly = rng.gamma(0.5, size=n), 1.0 + 1e-9 * rng.random(n)
+    assert mean_interval(differences, np.ones(n), n_resamples=300) == pytest.approx(
+        mean_interval(differences, nearly, n_resamples=300), rel=1e-7
+    )
+
+
 def test_paired_t_test__degenerate_cases():
     assert paired_t_test(np.zeros(10), np.ones(10)) == 1.0
     assert paired_t_test(np.array([0.3]), np.ones(1)) == 1.0
@@ -261,3 +337,15 @@ def test_holm__rejects_what_the_step_down_procedure_rejects(p_values):
             rejected[i] = True
         assert (adjusted <= level).tolist() == rejected
     assert np.all(adjusted <= 1)
+
+
+def test_equal_differences_of_many_queries_have_an_interval_whatever_their_weights():
+    """As values of a ranker on clicks are weighed, whose traffic is that of a few queries."""
+    weights = 1.0 / np.arange(1.0, 101.0)
+    assert mean_interval(np.zeros(100), weights) == (0.0, 0.0)
+
+
+def test_sign_flip_test__does_not_depend_on_the_unit_of_weights():
+    differences = np.random.default_rng(2).normal(size=30)
+    found = [sign_flip_test(differences, np.full(30, unit)) for unit in (1.0, 1e308)]
+    assert found[0] == found[1]

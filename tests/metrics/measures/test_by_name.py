@@ -46,8 +46,14 @@ def test_get_measures__each_once_in_order():
     assert [m.name for m in get_measures(["ndcg@5", "MAP", "NDCG@5"])] == ["ndcg@5", "map"]
 
 
+def test_get_measures__one_text():
+    assert [m.name for m in get_measures("NDCG@10")] == ["ndcg@10"]
+    with pytest.raises(UsageError, match="no metric 'ndcg10'"):
+        get_measures("ndcg10")
+
+
 def test_get_measures__none():
-    with pytest.raises(UsageError, match="no measure was asked for"):
+    with pytest.raises(UsageError, match="no metric was asked for"):
         get_measures([])
 
 

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from dranking.data.texts.make_collection import collection
 from pipelines.benchmarks import bilinear, harness
-from pipelines.reproduce.bilinear_data import Corpus
+from pipelines.reproduce.bilinear.corpora import Corpus
 from tests.reference import bilinear as reference
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipelines.benchmarks import lake
-from pipelines.benchmarks.lake_trial import Trial
+from pipelines.benchmarks.lake import topics as lake
+from pipelines.benchmarks.lake.trial import Trial
 
 
 @pytest.mark.exhaustive

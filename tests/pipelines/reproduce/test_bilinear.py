@@ -12,9 +12,10 @@ from dranking.data.texts.preferences import same_class
 from dranking.rankers.bilinear import training as bilinear_training
 from dranking.rankers.bilinear.estimator import BilinearRanker
 from dranking.rankers.bilinear.evaluation import evaluate_bilinear
-from pipelines.reproduce import bilinear, bilinear_tuning
-from pipelines.reproduce.bilinear import NAMES, main
-from pipelines.reproduce.bilinear_data import mnist, newsgroups
+from pipelines.reproduce.bilinear import table as bilinear
+from pipelines.reproduce.bilinear import tuning
+from pipelines.reproduce.bilinear.corpora import mnist, newsgroups
+from pipelines.reproduce.bilinear.table import NAMES, main
 
 POSTS = {
     "rec.autos": ["a car and an engine", "engine of the car", "wheels of a car", "engine wheels"],
@@ -91,11 +92,11 @@ def test_tables_curves_and_words_are_written(data, tmp_path, capsys, monkeypatch
 
 def test_c_and_lambda_are_chosen_on_training_documents(data, capsys):
     grid = ["--learning-rate", "1", "--regularization", "1e-2", "1e-3"]
-    bilinear_tuning.main([str(data), "--corpus", "mnist", *grid, "--steps", "100", "--json"])
+    tuning.main([str(data), "--corpus", "mnist", *grid, "--steps", "100", "--json"])
     trials = json.loads(capsys.readouterr().out)["trials"]
     assert {trial["regularization"] for trial in trials} == {1e-2, 1e-3}
     assert trials[0]["error"] <= trials[1]["error"]
-    parts = bilinear_tuning.held_out(mnist(data).train)
+    parts = tuning.split(mnist(data).train)
     ids = [part.ids.to_pylist() for part in parts]
     assert sorted(ids[0] + ids[1]) == list(range(20))
     assert len(ids[1]) == 10

@@ -75,7 +75,7 @@ def test_tuning_greedy_rankrls_finds_the_published_models(mq2008, fold):
         validation=validation,
         grid=[2.0**e for e in range(11)],
         max_features=46,
-        measure="map",
+        metric="map",
         convention="letor4",
         rule="best",
     )

@@ -13,8 +13,9 @@ from scipy import stats
 
 import dranking as dr
 from dranking.errors import DataError, UsageError
-from pipelines.reproduce import lcra, lcra_when
-from pipelines.reproduce.lcra_protocol import (
+from pipelines.reproduce.lcra import table as lcra
+from pipelines.reproduce.lcra import when
+from pipelines.reproduce.lcra.protocol import (
     Grid,
     Judged,
     compared,
@@ -156,7 +157,7 @@ def test_splits_run_in_processes_and_come_in_order():
     judged = made_up()
     for run in (
         partial(lcra.run_split, judged, options),
-        partial(lcra_when.run_split, judged, lcra_when.Condition(labels=0.5, steps=100), options),
+        partial(when.run_split, judged, when.Condition(labels=0.5, steps=100), options),
     ):
         found = pickle.loads(pickle.dumps(run))(1)
         assert found == run(1)
@@ -199,13 +200,13 @@ def test_the_table(folder, tmp_path, capsys):
 
 
 def test_one_split_has_no_spread(folder):
-    for main in (lcra.main, lcra_when.main):
+    for main in (lcra.main, when.main):
         with pytest.raises(UsageError, match="at least 2"):
             main([str(folder), "--splits", "1"])
 
 
 def test_the_study(folder, tmp_path, capsys):
-    lcra_when.main([str(folder), *QUICK, "--output", str(tmp_path), "--json"])
+    when.main([str(folder), *QUICK, "--output", str(tmp_path), "--json"])
     result = json.loads(capsys.readouterr().out)
     varied = [
         [(point["labels"], point["noise"], point["steps"], point["views"]) for point in s["points"]]
@@ -237,9 +238,9 @@ def test_the_study(folder, tmp_path, capsys):
 
 
 def test_the_study_in_tables(folder, tmp_path, capsys, monkeypatch):
-    studies = [s for s in lcra_when.STUDIES if s.varied == "correlation"]
-    monkeypatch.setattr(lcra_when, "STUDIES", studies)
-    lcra_when.main([str(folder), *QUICK, "--output", str(tmp_path)])
+    studies = [s for s in when.STUDIES if s.varied == "correlation"]
+    monkeypatch.setattr(when, "STUDIES", studies)
+    when.main([str(folder), *QUICK, "--output", str(tmp_path)])
     shown = capsys.readouterr().out
     assert "planted: correlation of views, test MAP, and LCRA-1-5 less the others" in shown
     # Views that are copies of each other agree already.
@@ -247,7 +248,7 @@ def test_the_study_in_tables(folder, tmp_path, capsys, monkeypatch):
 
 
 def test_named_views_are_the_fields_of_letor_4():
-    text, links = lcra_when.views_of(lcra_when.Condition(views="named"))
+    text, links = when.views_of(when.Condition(views="named"))
     assert sorted(text + links) == list(range(46))
     assert {0, 2, 4, 28, 36} <= set(text)
     assert {1, 3, 24, 32, 40, 45} <= set(links)
@@ -255,6 +256,6 @@ def test_named_views_are_the_fields_of_letor_4():
 
 def test_planted_views_have_the_correlation_asked_for():
     for correlation in (0.0, 0.5, 1.0):
-        features = lcra_when.planted(correlation).features
+        features = when.planted(correlation).features
         found = np.corrcoef(features[:, 5], features[:, 35])[0, 1]
         assert found == pytest.approx(correlation, abs=0.05)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from pipelines.reproduce import online
-from pipelines.reproduce.online_learners import (
+from pipelines.reproduce.online import study as online
+from pipelines.reproduce.online.learners import (
     DBGD,
     LEARNERS,
     PDGD,
@@ -18,7 +18,7 @@ from pipelines.reproduce.online_learners import (
     pdgd_slopes,
     preferences,
 )
-from pipelines.reproduce.online_users import (
+from pipelines.reproduce.online.users import (
     CUTOFF,
     USERS,
     browse,

@@ -81,11 +81,11 @@ def test_fit_is_the_algorithm_of_the_paper(n_steps, n_epochs, period, schedule, 
 
 def test_it_learns_what_words_go_together():
     documents, others = topics(200), topics(200, seed=1)
-    held_out = (others, same_class(others))
+    judged = (others, same_class(others))
     ranker = BilinearRanker(1e-3, learning_rate=2.0, n_steps=3_000).fit(
-        documents, validation=held_out
+        documents, validation=judged
     )
-    cosine = BilinearRanker(n_steps=1, learning_rate=1e-9).fit(documents, validation=held_out)
+    cosine = BilinearRanker(n_steps=1, learning_rate=1e-9).fit(documents, validation=judged)
     assert ranker.learning_curve_[-1].validation < 0.75 * cosine.learning_curve_[-1].validation
     assert [point.n_steps for point in ranker.learning_curve_] == list(range(300, 3_001, 300))
     assert ranker.learning_curve_[-1].n_stored == ranker.weights_.nnz < N_WORDS**2

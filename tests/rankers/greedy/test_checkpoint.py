@@ -14,7 +14,6 @@ from tests.rankers.problems import random_problem
 
 LAMBDAS = [0.01, 1.0, 30.0]
 
-
 SIZE = 6
 
 

@@ -249,15 +249,6 @@ def test_constant_data_select_in_order_and_weigh_nothing(layout):
     np.testing.assert_array_equal(model.coef_, 0.0)
 
 
-@pytest.mark.parametrize("y", [np.zeros(12), np.repeat([0.0, 1.0, 2.0], 4)])
-def test_one_grade_per_query_ties_everything(y):
-    X = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
-    with pytest.warns(SelectionWarning):
-        model = dr.GreedyRankRLS(n_features=3).fit(X, y, qid=np.repeat([0, 1, 2], 4))
-    assert model.selected_ == [0, 1, 2]
-    np.testing.assert_array_equal(model.lqo_error_, 0.0)
-
-
 def test_a_single_query_has_nothing_to_learn_from():
     """The fit without the only query has no data, so every candidate ties the initial error."""
     problem = random_problem(15, n_queries=1, n_features=3, max_documents=9)

@@ -10,7 +10,8 @@ from scipy import sparse
 
 import dranking as dr
 from dranking.data.tables.in_memory import from_arrays
-from dranking.engine.executor import ThreadExecutor, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import ThreadExecutor
 from dranking.engine.tile_layout import tile_ranges
 from dranking.engine.tile_tasks import Literal
 from dranking.rankers.gram.statistics_store import build_statistics

@@ -20,12 +20,13 @@ from dranking.rankers.greedy import selection
 from dranking.rankers.greedy.path import SelectionRules
 
 PACKAGE = Path(dranking.__file__).parent
+NUMBERS = {"ten": 10, "eleven": 11, "twelve": 12}
 MODULE = re.compile(r"`([a-z_]+(?:\.[a-z_]+)+)`")
 
 
 def told():
     """The modules of the numbered steps, in order, and those of the sentences after the steps."""
-    steps, rest = greedy.__doc__.split("reads in this order:")[1].split("These steps pass values")
+    steps, rest = greedy.__doc__.split("read in this order:")[1].split("The plumbing is values")
     rest = rest.split("`checkpoint` saves")[0]
     numbered = re.split(r"^\d+\. ", steps, flags=re.MULTILINE)[1:]
     return [MODULE.search(step)[1] for step in numbered], MODULE.findall(rest)
@@ -48,7 +49,7 @@ class Trace:
 
     def record(self, advance, gram, *others):
         """Run a round; `passed` is then of the last round with a pass over the data."""
-        before, n_passes = self.passed, gram.n_passes
+        before, n_fetches = self.passed, gram.n_fetches
         self.passed, self.running = defaultdict(dict), True
         sys.setprofile(self)
         try:
@@ -56,7 +57,7 @@ class Trace:
         finally:
             sys.setprofile(None)
             self.running = False
-        if gram.n_passes == n_passes:
+        if gram.n_fetches == n_fetches:
             self.passed = before
 
 
@@ -89,6 +90,8 @@ def test_the_docstring_tells_the_files_of_a_round_in_order(monkeypatch, trace):
     compiled = {"kernels.lqo.pivots", "kernels.machine.instructions"}  # kernels call them
     passed = set().union(*trace.passed.values())
     assert passed | compiled == {*steps, *others}
+    said = re.search(r"(\w+) files of the algorithm and\s+(\w+) of plumbing", greedy.__doc__)
+    assert (len(steps), len(others)) == (NUMBERS[said[1]], NUMBERS[said[2]])
     for thread in ("MainThread", "Dask"):
         modules = list(trace.passed[thread])
         order = [module for module in modules if module in steps]

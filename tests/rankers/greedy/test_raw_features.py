@@ -10,9 +10,9 @@ from scipy import sparse
 import dranking as dr
 from dranking.errors import AccuracyWarning
 from dranking.rankers.gram.statistics_store import build_statistics
-from tests.rankers.problems import random_problem
+from tests.rankers.problems import Problem, random_problem
 from tests.rankers.raw_checks import assert_best_picks, check_search
-from tests.rankers.raw_problems import raw_problem
+from tests.rankers.raw_problems import is_certified, raw_problem, relative_error
 from tests.reference.exact_selection import ExactRefits, to_float
 
 pytestmark = pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning")
@@ -62,6 +62,36 @@ def test_removals_where_columns_are_copies_but_in_one_query(seed, left_out):
         errors = {i: to_float(refits.error(set(before) - {i})) for i in before}
         [dropped] = set(before) - set(after)
         assert errors[dropped] <= min(errors.values()) * (1.0 + 1e-5)
+
+
+def mostly_in_one_query(seed):
+    """The second of three predictive columns has its large values in the fourth of eight queries.
+
+    A weight that the other queries determine with few digits is multiplied by these values.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(6, 12, 8)
+    X = rng.normal(size=(sizes.sum(), 3))
+    X[np.repeat(np.arange(8), sizes) == 3, 1] *= 10.0 ** rng.uniform(1.0, 6.0)
+    X = X.astype(np.float32)
+    weights = [1.0, rng.uniform(0.01, 1.0) / np.abs(X[:, 1]).max(), -0.5]
+    noise = 10.0 ** rng.uniform(-9.0, -1.0) * rng.normal(size=len(X))
+    return Problem(X, X.astype(np.float64) @ weights + noise, sizes, np.ones(8))
+
+
+@pytest.mark.filterwarnings("ignore::dranking.errors.AccuracyWarning")
+@pytest.mark.parametrize("source", ["documents", "store"])
+def test_a_query_with_nearly_all_of_a_column(source, tmp_path):
+    for seed in (4, 6, 12, 14, 18, 46):
+        problem, off = mostly_in_one_query(seed), []
+        data = problem.dataset()
+        if source == "store":
+            data = build_statistics(data, tmp_path / str(seed))
+        refits = ExactRefits(*problem.labelled(), 2.0**-15)
+        ranker = dr.GreedyRankRLS(2, 2.0**-15, search="backward").fit(data)
+        for kept, error in zip(ranker.path_.kept, ranker.path_.lqo_error, strict=True):
+            off.append(relative_error(error, to_float(refits.error(kept))))
+        assert is_certified(max(off), ranker.relative_rounding_), seed
 
 
 def test_a_statistics_store_certifies_less(tmp_path):

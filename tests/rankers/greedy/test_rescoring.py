@@ -33,7 +33,7 @@ def test_rescoring_is_that_of_refits(measure, convention, layout):
     data = problem.labelled()
     refits = Refits(*data, 0.5)
     model = dr.GreedyRankRLS(
-        4, 0.5, rescore=dr.Rescore(measure=measure, n_candidates=3, convention=convention)
+        4, 0.5, rescore=dr.Rescore(metric=measure, n_candidates=3, convention=convention)
     ).fit(problem.dataset(layout, max_documents=20))
     differing = 0
     for t, pick in enumerate(model.selected_):
@@ -60,7 +60,7 @@ def test_a_measure_of_errors_is_better_where_it_is_smaller():
     data = problem.labelled()
     dataset = problem.dataset()
     by_error, by_auc = (
-        dr.GreedyRankRLS(1, rescore=dr.Rescore(measure=measure, n_candidates=6))
+        dr.GreedyRankRLS(1, rescore=dr.Rescore(metric=measure, n_candidates=6))
         .fit(dataset)
         .selected_
         for measure in ("pairwise_error", "map")
@@ -86,7 +86,7 @@ def test_means_that_only_rounding_tells_apart_keep_their_order():
     ("parameters", "message"),
     [
         ({"search": {"fitting": "post"}}, "fitting is 'post'; choose one of pre, back"),
-        ({"rescore": "mapp"}, "no measure 'mapp'"),
+        ({"rescore": "mapp"}, "no metric 'mapp'"),
         ({"rescore": dr.Rescore("map", 0)}, "candidates to rescore is 0"),
         ({"rescore": dr.Rescore("map", 1.5)}, "candidates to rescore is 1.5"),
         ({"rescore": dr.Rescore("map", convention="mine")}, "no evaluation convention 'mine'"),
@@ -100,7 +100,7 @@ def test_what_cannot_be(parameters, message):
 
 def test_a_measure_for_which_no_query_counts_is_refused():
     problem = random_problem(8, n_features=3)
-    flat = problem._replace(y=np.zeros_like(problem.y))
+    flat = problem._replace(y=-1.0 * (problem.y > 1))
     with pytest.raises(dr.DataError, match="no query counts for map"):
         dr.GreedyRankRLS(2, rescore="map").fit(flat.dataset())
 

@@ -8,8 +8,8 @@ from scipy import sparse
 
 import dranking as dr
 from dranking.data.tables.in_memory import from_arrays
-from dranking.engine.executor import get_executor
-from dranking.engine.memory import format_bytes
+from dranking.engine.choose_executor import get_executor
+from dranking.files.sizes import format_bytes
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out import dense as dense_state
@@ -28,7 +28,6 @@ from tests.rankers.greedy.wrong_upcoming import WrongPredictor
 from tests.rankers.problems import random_problem
 
 LAMBDAS = [0.01, 1.0, 30.0]
-
 
 SIZE = 6
 
@@ -97,6 +96,18 @@ def test_streaming_reads_storage_once_a_pass(stored, monkeypatch):
     reads.clear()
     select_paths(dataset, [1.0], SelectionRules(SIZE))
     assert len(reads) == dataset.n_blocks
+
+
+@pytest.mark.parametrize("rules", [{}, {"fitting": "back"}, {"search": "floating"}])
+def test_passes_of_refits_and_of_a_measure_are_counted_as_they_read(stored, monkeypatch, rules):
+    dataset, run = stored[0], get_executor("threads")
+    reads, plan = counted_reads(dataset, monkeypatch), plan_memory(dataset, 1, SIZE, run, None)
+    plan = plan._replace(resident=False)
+    monkeypatch.setattr("dranking.rankers.greedy.selection.plan_memory", lambda *a, **k: plan)
+    found = select_paths(
+        dataset, [1.0], SelectionRules(SIZE, **rules), measure=lambda block, scores: scores[:, 0]
+    )
+    assert len(reads) == found.n_passes * dataset.n_blocks
 
 
 def test_what_cannot_fit_is_refused_before_anything_is_read(stored, monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dranking.engine.executor import get_executor
+from dranking.engine.choose_executor import get_executor
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.rescoring import Rescoring
 from dranking.rankers.greedy.selection import select_paths

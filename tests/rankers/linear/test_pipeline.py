@@ -6,6 +6,7 @@ import pytest
 import sklearn
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectKBest
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
@@ -46,6 +47,7 @@ def fitted(raw, *steps, last=None):
         (RobustScaler(with_centering=False, with_scaling=False),),
         (MinMaxScaler(), SelectKBest(variances, k=3), StandardScaler()),
         (SelectKBest(variances, k=2),),
+        (make_pipeline("passthrough", StandardScaler()), SelectKBest(variances, k=3)),
         ("passthrough",),
         ("passthrough", RobustScaler()),
         (),
@@ -70,12 +72,15 @@ def test_columns_of_arrays_have_numbers(raw):
 
 
 def test_steps_that_make_columns_are_refused(raw):
-    for step in (PCA(2), MinMaxScaler(clip=True)):
-        with pytest.raises(dr.UsageError, match=r"makes columns of its own.*normalize="):
-            dr.to_model(fitted(raw, step))
+    for step in (PCA(2), MinMaxScaler(clip=True), SimpleImputer(fill_value=-1.0)):
+        name = type(step).__name__
+        refused = rf"^{name} makes columns of its own, or fills or limits.*normalize="
+        for steps in (step, make_pipeline(step, StandardScaler())):
+            with pytest.raises(dr.UsageError, match=refused):
+                dr.to_model(fitted(raw, steps))
     with pytest.raises(dr.UsageError, match="the last step is Ridge"):
         dr.to_model(make_pipeline(StandardScaler(), Ridge()).fit(raw[0], raw[1]))
-    with pytest.raises(dr.UsageError, match="Ridge is neither a linear ranker nor a pipeline"):
+    with pytest.raises(dr.UsageError, match="Ridge is neither a linear ranker, nor a pipeline"):
         dr.to_model(Ridge())
     forms = dr.GreedyRankRLS(2, forms=("raw", "log"))
     with pytest.raises(dr.UsageError, match="forms of features"):

@@ -15,7 +15,7 @@ import dranking as dr
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.progress import reporting
 from dranking.errors import DataError
-from tests.rankers.pairwise.test_spd import DO_NOT_APPLY, NO_PAIR, two_queries
+from tests.rankers.linear.test_estimator import DO_NOT_APPLY, NO_PAIR, Plain
 from tests.rankers.problems import random_problem
 from tests.reference import max_margin as reference
 
@@ -348,17 +348,11 @@ def test_two_documents_by_hand():
     assert math.isclose(ranker.n_terms_, 2.0)
 
 
-class PlainMaxMarginRanker(dr.MaxMarginRanker):
+class PlainMaxMarginRanker(Plain, dr.MaxMarginRanker):
     """scikit-learn's own checks call fit(X, y), with labels that may all be relevant."""
 
     def __init__(self, regularization=1.0, loss="ndcg", solver="auto"):
         super().__init__(regularization, loss, solver=solver)
-
-    def fit(self, X, y=None):
-        return super().fit(X, y, qid=two_queries(X))
-
-    def score(self, X, y=None):
-        return super().score(X, y, qid=two_queries(X))
 
 
 @pytest.mark.filterwarnings("ignore:.*SCIPY_ARRAY_API:sklearn.exceptions.SkipTestWarning")

@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import dranking as dr
-from dranking.engine.executor import get_executor
+from dranking.engine.choose_executor import get_executor
 from dranking.rankers.max_margin.estimator import MaxMarginRanker
 from dranking.rankers.pairwise.hinge import minimise_hinge
 from dranking.rankers.pairwise.objective import PairwiseObjective

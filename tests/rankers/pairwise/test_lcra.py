@@ -13,8 +13,8 @@ from tests.rankers.linear.test_estimator import DO_NOT_APPLY
 from tests.rankers.pairwise.test_spd import (
     NO_PAIR,
     InterruptedFitError,
+    PlainByEpochs,
     interrupt_after,
-    two_queries,
 )
 from tests.rankers.problems import random_problem
 from tests.reference import lcra as reference
@@ -275,22 +275,9 @@ def test_wrong_data_is_refused(dataset):
 FEW = {"check_n_features_in_after_fitting": "fewer features than views are refused as such"}
 
 
-class PlainLCRA(LCRA):
+class PlainLCRA(PlainByEpochs, LCRA):
     def __init__(self, regularization=1.0, mu=0.0):
         super().__init__(regularization, mu)
-
-    @property
-    def _steps(self):
-        return dr.SGD(n_epochs=2, steps_per_epoch=200)
-
-    def fit(self, X, y=None):
-        return super().fit(X, y, qid=two_queries(X))
-
-    def partial_fit(self, X, y=None):
-        return super().partial_fit(X, y, qid=two_queries(X))
-
-    def score(self, X, y=None):
-        return super().score(X, y, qid=two_queries(X))
 
 
 @pytest.mark.filterwarnings("ignore:.*SCIPY_ARRAY_API:sklearn.exceptions.SkipTestWarning")

@@ -1,5 +1,6 @@
 """SPD against plain loops, the minimum over all pairs, and itself on other workers."""
 
+import gzip
 import pickle
 
 import numpy as np
@@ -17,9 +18,9 @@ from dranking.rankers.pairwise.ranksvm import RankSVM
 from dranking.rankers.pairwise.spd import SPD
 from dranking.rankers.training.learning_curve import curve_facts
 from dranking.sampling.pairs import PairStreams, labelled_pairs
-from tests.rankers.linear.test_estimator import DO_NOT_APPLY, NO_PAIR, two_queries
+from tests.rankers.linear.test_estimator import DO_NOT_APPLY, NO_PAIR, Plain, two_queries
 from tests.rankers.pairwise.all_pairs import listed_pairs
-from tests.rankers.problems import random_problem
+from tests.rankers.problems import Problem, random_problem
 from tests.reference import spd as reference
 
 SHORT = {"n_epochs": 3, "steps_per_epoch": 2_000}
@@ -78,9 +79,38 @@ def test_the_objective_comes_near_its_minimum(loss, label, projection, dataset, 
 
 def test_the_objective_of_many_pairs_is_estimated(dataset, everything, monkeypatch):
     monkeypatch.setattr("dranking.rankers.pairwise.pair_blocks.LISTED_PER_DRAW", 0)
+    monkeypatch.setattr("dranking.rankers.pairwise.pair_blocks.ALWAYS_LISTED", 0)
     ranker = dr.SPD(0.01).fit(dataset)
     assert ranker.objective_ == pytest.approx(everything.objective(ranker.coef_, 0.01), rel=0.02)
     assert ranker.objective_ != pytest.approx(everything.objective(ranker.coef_, 0.01), rel=1e-9)
+
+
+def test_the_standard_error_is_that_of_the_draws():
+    """Blocks of 380 to 400 pairs, 1 to 25 draws each: most errors are below two standard errors."""
+    problem = random_problem(4, n_queries=60, n_features=4)
+    within, steps = [], {"n_epochs": 1, "steps_per_epoch": 100}
+    for seed in range(150):
+        weights = np.random.default_rng(seed).uniform(0.1, 4.0, len(problem.sizes))
+        data = problem._replace(weights=weights).dataset(max_documents=100)
+        ranker = dr.SPD(0.01, sgd=steps, random_state=seed).fit(data)
+        off = ranker.objective_ - listed_pairs(data).objective(ranker.coef_, 0.01)
+        assert 0.0 < ranker.objective_standard_error_ < 0.2 * ranker.objective_
+        within.append(abs(off) <= 2.0 * ranker.objective_standard_error_)
+    assert 0.89 <= np.mean(within) <= 1.0
+    assert ranker.to_model().provenance["objective_standard_error"] > 0.0
+
+
+def test_blocks_of_small_weight_count_in_the_objective_too():
+    """One query of weight 1e6 takes all steps; the pairs of all other blocks are few, and count."""
+    problem = random_problem(4, n_queries=12, n_features=4)
+    weights = np.ones(len(problem.sizes))
+    weights[problem.sizes.argmax()] = 1e6
+    data = problem._replace(weights=weights).dataset(max_documents=20)
+    assert data.n_blocks > 4
+    ranker = dr.SPD(0.01, sgd={"n_epochs": 1, "steps_per_epoch": 100}).fit(data)
+    exact = listed_pairs(data).objective(ranker.coef_, 0.01)
+    assert ranker.objective_ == pytest.approx(exact, rel=1e-12)
+    assert ranker.objective_standard_error_ == 0.0
 
 
 @pytest.mark.parametrize("balance", ["pairs", "queries"])
@@ -317,9 +347,17 @@ def test_data_scaled_otherwise_cannot_go_on(dataset):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, where kernels are interpreted
 def test_a_diverging_step_length_is_named(loss, eta0, dataset):
     ranker = dr.SPD(1e-5, loss, sgd={**SHORT, "eta0": eta0})
-    with pytest.raises(dr.UsageError, match=r"diverged: .*Lower eta0 \(it is "):
+    told = r"diverged: .*Lower eta0 \(it is .*--normalize standard.* by up to \d.* in f\d\."
+    with pytest.raises(dr.UsageError, match=told):
         ranker.fit(dataset)
     assert not hasattr(ranker, "coef_")
+
+
+def test_a_training_that_diverges_names_the_column_of_the_longest_differences():
+    problem = random_problem(0, n_features=4)
+    data = problem._replace(X=problem.X * np.float32([1.0, 1.0, 20.0, 1.0])).dataset()
+    with pytest.raises(dr.UsageError, match=r"differ by up to 1e\+02 in f3\.$"):
+        dr.SPD(1e-5, "squared", sgd={**SHORT, "eta0": 1.0}).fit(data)
 
 
 def test_weights_too_large_to_square_are_told_of(dataset):
@@ -369,7 +407,7 @@ def test_wrong_parameters_are_refused(parameters, message, dataset):
     ("parameters", "message"),
     [
         ({"patience": 0}, "patience is 0; it must be at least 1"),
-        ({"metric": "accuracy"}, "no measure 'accuracy'"),
+        ({"metric": "accuracy"}, "no metric 'accuracy'"),
         ({"convention": "letor5"}, "no evaluation convention 'letor5'"),
     ],
 )
@@ -421,22 +459,20 @@ def test_the_model_tells_how_it_came_about(dataset, tmp_path):
     np.testing.assert_array_equal(copied.partial_fit(dataset).coef_[:0], [])
 
 
-class PlainSPD(SPD):
-    def __init__(self, regularization=1.0, warm_start=False):
-        super().__init__(regularization, warm_start=warm_start)
+class PlainByEpochs(Plain):
+    """A twin for scikit-learn's checks that trains for two short epochs."""
 
     @property
     def _steps(self):
         return dr.SGD(n_epochs=2, steps_per_epoch=200)
 
-    def fit(self, X, y=None):
-        return super().fit(X, y, qid=two_queries(X))
-
     def partial_fit(self, X, y=None):
         return super().partial_fit(X, y, qid=two_queries(X))
 
-    def score(self, X, y=None):
-        return super().score(X, y, qid=two_queries(X))
+
+class PlainSPD(PlainByEpochs, SPD):
+    def __init__(self, regularization=1.0, warm_start=False):
+        super().__init__(regularization, warm_start=warm_start)
 
 
 @pytest.mark.filterwarnings("ignore:.*SCIPY_ARRAY_API:sklearn.exceptions.SkipTestWarning")
@@ -461,13 +497,81 @@ def test_mq2008_within_one_percent_of_the_optimum(mq2008, fold):
     assert maps[1] == pytest.approx(maps[0], abs=0.005)
 
 
+FEW = {"n_epochs": 1, "steps_per_epoch": 10}
+
+
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
 def test_columns_of_far_scales_are_named(layout):
-    """Steps in raw units follow the largest column alone."""
+    """Steps in raw units follow the largest column; of the smaller, the most useful is named."""
     problem = random_problem(0, n_features=4)
     X = problem.X * np.float32([1.0, 1e4, 1.0, 1e-3])
     X[:, 2] = 3.0
-    with pytest.warns(ConvergenceWarning, match=r"f2 ranges over .* and f4 over .*--normalize"):
-        dr.SPD(sgd={"n_epochs": 1, "steps_per_epoch": 10}).fit(
-            problem._replace(X=X).dataset(layout)
-        )
+    expected = r"differ by up to .* in f2 and by up to .* in f1: .*--normalize"
+    with pytest.warns(ConvergenceWarning, match=expected):
+        dr.SPD(sgd=FEW).fit(problem._replace(X=X).dataset(layout))
+
+
+def ordered_by_the_first_column(n_queries=200):
+    """Four normal columns, and grades that follow the first, and half of the second."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(10 * n_queries, 4)).astype(np.float32)
+    y = np.digitize(X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=len(X)), [-1.0, 0.0, 1.0])
+    return Problem(X, y.astype(float), np.full(n_queries, 10), np.ones(n_queries))
+
+
+def stochastic_rankers():
+    return [
+        dr.SPD(1e-3, sgd=FEW),
+        dr.LCRA(1e-3, mu=0.0, sgd=FEW),
+        dr.MaxMarginRanker(1e-3, "pairwise", solver=FEW),
+        dr.MaxMarginRanker(1e-3, "ap", solver=FEW),
+    ]
+
+
+@pytest.mark.parametrize("ranker", stochastic_rankers(), ids=str)
+def test_a_useful_column_that_steps_do_not_reach_is_named(ranker):
+    """With the last column 300 times as large, SPD ends at .637 where .408 is the minimum."""
+    problem = ordered_by_the_first_column()
+    data = problem._replace(X=problem.X * np.float32([1, 1, 1, 300])).dataset()
+    with pytest.warns(ConvergenceWarning, match="in f4 and by up to .* in f1"):
+        ranker.fit(data)
+
+
+def test_far_scales_are_named_with_a_step_length_too():
+    problem = ordered_by_the_first_column()
+    data = problem._replace(X=problem.X * np.float32([1, 1, 1, 300])).dataset()
+    with pytest.warns(ConvergenceWarning, match="in f4 and by up to .* in f1"):
+        dr.SPD(1e-3, sgd={**FEW, "eta0": 1e-5}).fit(data)
+
+
+def test_every_block_in_memory_is_searched_for_scales():
+    problem = ordered_by_the_first_column()
+    problem.X[-20:, 3] *= 300.0
+    with pytest.warns(ConvergenceWarning, match="in f4 and by up to .* in f1"):
+        dr.SPD(1e-3, sgd=FEW).fit(problem.dataset(max_documents=20))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("ranker", stochastic_rankers(), ids=str)
+def test_columns_that_do_not_slow_the_steps_are_not_named(ranker):
+    """A small column of noise, a rare column, and a time stamp of each query."""
+    problem = ordered_by_the_first_column()
+    problem.X[:, 1] = np.repeat(1.7e9 + np.arange(200) * 1e6, 10)
+    problem.X[:, 2] *= 0.005
+    problem.X[:, 3] = 0.006 * (np.arange(2_000) % 700 == 0)
+    ranker.fit(problem.dataset())
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("digit", range(10))
+def test_pixels_of_images_are_not_named(benchmark_data, digit):
+    """Pixels at the border are 43 times smaller than others; they are rare, and lose nothing."""
+    mnist = benchmark_data / "mnist"
+    with gzip.open(mnist / "train-images-idx3-ubyte.gz") as images:
+        X = np.frombuffer(images.read(16 + 784 * 6_000), np.uint8, offset=16)
+    with gzip.open(mnist / "train-labels-idx1-ubyte.gz") as labels:
+        y = np.frombuffer(labels.read(8 + 6_000), np.uint8, offset=8) == digit
+    problem = Problem(
+        X.reshape(-1, 784) / np.float32(255), y.astype(float), np.full(120, 50), np.ones(120)
+    )
+    dr.SPD(1e-3, sgd=FEW).fit(problem.dataset())

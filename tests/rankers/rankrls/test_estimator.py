@@ -1,5 +1,7 @@
 """RankRLS against the sum over document pairs that it minimises."""
 
+import warnings
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -8,10 +10,17 @@ from scipy import sparse
 
 import dranking as dr
 from dranking.data.tables.in_memory import from_arrays
-from dranking.engine.executor import ThreadExecutor, get_executor
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import ThreadExecutor
+from dranking.errors import AccuracyWarning
+from dranking.kernels.far_columns import NOTHING_FAR, far_columns
+from dranking.kernels.gram.per_query import residual_sums
+from dranking.kernels.relative_products import shifted_strips
 from dranking.rankers.gram.rows import ridge_weights
-from dranking.rankers.rankrls.estimator import DirectSolver
+from dranking.rankers.gram.statistics_store import build_statistics
+from dranking.rankers.rankrls.normal_equations import DirectSolver
 from tests.rankers.problems import Problem, random_problem, ranking_problems
+from tests.reference.exact_selection import ExactRefits
 from tests.reference.greedy import centred_queries
 from tests.reference.greedy import ridge_weights as refitted_weights
 from tests.reference.rankrls import pairwise_ridge
@@ -110,21 +119,17 @@ def test_unlabelled_documents_and_single_documents_change_next_to_nothing():
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_feature_constant_within_every_query_weighs_nothing(layout):
-    problem = random_problem(7, n_features=4)
+@pytest.mark.parametrize("solver", ["direct", "cg"])
+def test_a_feature_constant_within_every_query_weighs_nothing(solver, layout):
+    problem, rng = random_problem(7, n_features=5), np.random.default_rng(0)
     X = problem.X.copy()
     X[:, 1] = 7.25
-    X[:, 2] = np.repeat(np.random.default_rng(0).normal(size=40), problem.sizes)
-    model = fit(problem._replace(X=X).dataset(LAYOUTS[layout]))
-    np.testing.assert_array_equal(model.coef_[[1, 2]], 0.0)
-    assert model.coef_[[0, 3]].all()
-
-
-def test_one_grade_per_query_leaves_nothing_to_learn():
-    X = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
-    model = dr.RankRLS().fit(X, np.repeat([0.0, 1.0, 2.0], 4), qid=np.repeat([0, 1, 2], 4))
-    np.testing.assert_array_equal(model.coef_, 0.0)
-    assert model.objective_ == 0.0
+    X[:, 2] = np.repeat(rng.normal(size=40), problem.sizes)
+    X[:, 3] = np.repeat(1.7e9 + rng.integers(0, 10**6, 40), problem.sizes)
+    model = dr.RankRLS(1e-3, solver).fit(problem._replace(X=X).dataset(LAYOUTS[layout]))
+    np.testing.assert_array_equal(model.coef_[[1, 2, 3]], 0.0)
+    assert model.relative_rounding_ <= 1e-9
+    assert model.coef_[[0, 4]].all()
 
 
 def test_any_shift_of_a_query_changes_next_to_nothing():
@@ -195,3 +200,84 @@ def test_data_without_features_or_labels_is_refused():
     dataset = from_arrays(np.ones((3, 2)), [0, 1, 2], [1, 1, 1])
     with pytest.raises(dr.DataError, match="no labelled document among 0"):
         dr.RankRLS().fit(dataset.select_queries(np.array([False])))
+
+
+def predicted(n_queries=200, noise=0.0):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(10 * n_queries, 3)).astype(np.float32)
+    y = X.astype(np.float64) @ [1.0, 2.0, -1.0] + noise * rng.normal(size=len(X))
+    return Problem(X, y, np.full(n_queries, 10), np.ones(n_queries))
+
+
+@pytest.mark.parametrize("noise", [0.0, 3e-8])
+@pytest.mark.parametrize("solver", ["direct", "direct without factors", "cg"])
+def test_the_objective_has_digits_where_features_predict_the_relevance(solver, noise, monkeypatch):
+    """The minimum is a share of 1e-15 of the squared relevance, or less."""
+    if solver == "direct without factors":
+        monkeypatch.setattr("dranking.rankers.gram.triangular_factor.MAX_WIDE_FEATURES", 0)
+        monkeypatch.setattr("dranking.rankers.gram.triangular_factor.MAX_FACTORED_FEATURES", 0)
+    problem = predicted(noise=noise)
+    ranker = dr.RankRLS(2.0**-40, solver=solver.split()[0])
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        ranker.fit(problem.dataset())
+    least = ExactRefits(*problem.labelled(), ranker.regularization).minimum()
+    off = abs(ranker.objective_ - least) / least
+    assert off <= max(1e-9, ranker.relative_rounding_) or ranker.relative_rounding_ == 1.0
+    assert bool(seen) == (ranker.relative_rounding_ > 1e-6)
+    if solver == "direct":
+        assert off <= 1e-9
+        assert not seen
+    elif solver == "direct without factors" and noise:
+        assert off <= 1e-6
+        assert not seen
+
+
+def test_the_objective_of_a_store_without_digits_comes_with_a_warning(tmp_path):
+    store = build_statistics(predicted().dataset(), tmp_path / "s")
+    with pytest.warns(AccuracyWarning, match="objective .* features predict the relevance"):
+        ranker = dr.RankRLS(2.0**-40).fit(store)
+    assert ranker.relative_rounding_ == 1.0
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sums_of_residuals_are_those_of_loops(layout):
+    problem = random_problem(12, n_queries=6, n_features=3)
+    block = problem.dataset(LAYOUTS[layout]).block(0)
+    w = np.array([0.5, -1.0, 2.0])
+    strips = shifted_strips(block.features, block.query_ptr, NOTHING_FAR)
+    products, squares = residual_sums(strips, block.relevance, block.query_ptr, block.weights, w)
+    expected, norms = np.zeros(3), np.zeros(2)
+    X, y, ptr, weights = problem.labelled()
+    for q, weight in enumerate(weights):
+        rows, labels = X[ptr[q] : ptr[q + 1]].astype(float), y[ptr[q] : ptr[q + 1]]
+        residuals = (labels - labels.mean()) - (rows - rows.mean(axis=0)) @ w
+        expected += weight * (rows - rows.mean(axis=0)).T @ residuals
+        size = np.abs(labels) + np.abs(rows) @ np.abs(w)
+        norms += weight * residuals @ residuals, weight * size @ size
+    np.testing.assert_allclose(products, expected, rtol=1e-12)
+    np.testing.assert_allclose(squares, norms, rtol=1e-12)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sums_of_residuals_have_digits_for_columns_far_from_zero(layout):
+    """A column of 2^30 in every document has residuals of 0 on the others, and no product."""
+    problem = random_problem(12, n_queries=6, n_features=3)
+    problem.X[:, 1] = 2.0**30
+    block = problem.dataset(LAYOUTS[layout]).block(0)
+    far, w = far_columns(block.features, block.query_ptr), np.array([0.5, -1.0, 2.0])
+    assert far.columns.tolist() == [1]
+    strips = shifted_strips(block.features, block.query_ptr, far)
+    products, squares = residual_sums(strips, block.relevance, block.query_ptr, block.weights, w)
+    X, y, ptr, weights = problem.labelled()
+    expected, norm = np.zeros(3), 0.0
+    for q, weight in enumerate(weights):
+        rows = X[ptr[q] : ptr[q + 1]].astype(float)
+        rows -= rows.mean(axis=0)
+        rows[:, 1] = 0.0
+        labels = y[ptr[q] : ptr[q + 1]]
+        residuals = (labels - labels.mean()) - rows @ w
+        expected += weight * rows.T @ residuals
+        norm += weight * residuals @ residuals
+    np.testing.assert_allclose(products, expected, rtol=1e-12)
+    assert squares[0] == pytest.approx(norm, rel=1e-12)

@@ -14,6 +14,7 @@ from dranking.retrain.config.gate_table import GateConfig
 from dranking.retrain.gate.budget import Allowance
 from dranking.retrain.gate.gate import FeatureDrift, PartDrift, judge
 from dranking.retrain.gate.night_test import student_p_value
+from dranking.retrain.registry.ledger import Evidence
 
 
 def scores(values, metric="map"):
@@ -79,10 +80,13 @@ def test_the_default_gate_promotes_what_is_better_at_its_level():
         p_value = stats.ttest_rel(challenger, base, alternative="greater").pvalue
         assert found.test.p_value == pytest.approx(p_value)
         assert found.test.better == passed == (p_value < 0.001)
-        assert "11 nights tested, 0.6 of this year's budget of 0.5 false" in reason.text
+        assert "12 nights tested, 0.6 of this year's budget of 0.5 false" in reason.text
     assert re.search(r"a difference of 0\.02\d* map is found with power 0\.8 on 200", reason.text)
     same = judge(rules, scores(base), scores(base), n_features=3, allowance=allowance)
     assert not same.accepted
+    said = "measures by map are equal on all queries, or differ by the same on all, so that nothing"
+    assert said in same.reasons[1].text
+    assert "is found" not in same.reasons[1].text
 
 
 def test_what_could_not_be_promoted_spends_nothing():
@@ -156,6 +160,19 @@ def test_few_queries_are_no_ground_for_a_decision():
     assert verdict(better[:1], None).accepted
 
 
+def test_queries_that_weigh_next_to_nothing_are_no_ground_for_a_decision():
+    """One query that wins, and nineteen that lose with a billionth of its weight."""
+    gate = GateConfig(metric="map", resamples=500, lower_bound=0.0)
+    weights = np.append(1.0, np.full(19, 1e-9))
+    base = scores(np.full(20, 0.5))
+    gains = scores(0.5 + 0.05 * np.append(1.0, np.full(19, -1.0)))
+    weighed = [replace(each, weights=weights) for each in (gains, base)]
+    found = judge(gate, *weighed, n_features=3)
+    assert failed(found) == ["fewest_queries"]
+    assert found.reasons[-1].value == pytest.approx(1.0, abs=1e-6)
+    assert "20 queries that weigh as much as 1.0 equal ones count for map" in found.reasons[-1].text
+
+
 def test_queries_that_do_not_count_are_left_out_of_all_rules():
     nan = np.nan
     base = np.full(6, 0.5)
@@ -199,9 +216,11 @@ def test_nothing_is_judged_on_nothing(rules):
 @pytest.mark.parametrize("values", [[1.0, -1.0, 2.0, -2.0], [0.1, 0.3, -0.1], [-1.0, -1.5]])
 def test_p_values_are_those_of_students_test(values):
     expected = stats.ttest_1samp(values, 0, alternative="greater").pvalue
-    found = student_p_value(float(np.mean(values)), float(stats.sem(values)), len(values))
+    evidence = Evidence(float(stats.sem(values)), len(values), len(values))
+    found = student_p_value(float(np.mean(values)), evidence)
     assert found == pytest.approx(expected)
 
 
 def test_differences_without_spread_say_nothing_unless_the_challenger_is_better():
-    assert [student_p_value(mean, 0.0, 5) for mean in (-0.1, 0.0, 0.1)] == [1.0, 1.0, 0.0]
+    equal = Evidence(0.0, 5, 5.0)
+    assert [student_p_value(mean, equal) for mean in (-0.1, 0.0, 0.1)] == [1.0, 1.0, 0.0]

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -128,6 +129,16 @@ def test_fresh_parts_are_disjoint_and_used_up_one_by_one():
     assert min(fresh_rows(more.query_ids, part, 3, used)) >= 100
     nothing = measured(np.full(100, np.nan), ids=[f"q{i}" for i in range(100)])
     assert fresh_part(nothing, "map", 3, []) is None
+
+
+def test_fresh_parts_of_unequal_weights_have_enough_effective_queries():
+    """Of two parts the one with a query that has nearly all of the weight is passed over."""
+    ids = [f"q{i}" for i in range(100)]
+    judged = measured(np.linspace(0, 1, 100), ids)
+    heavy = fresh_rows(judged.query_ids, 0, 2)[0]
+    weights = np.where(np.arange(100) == heavy, 1000.0, 1.0)
+    assert fresh_part(judged, "map", 2, []) == 0
+    assert fresh_part(replace(judged, weights=weights), "map", 2, []) == 1
 
 
 @pytest.mark.parametrize("step", [0.01, 0.025])

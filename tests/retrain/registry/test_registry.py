@@ -82,6 +82,8 @@ def test_what_is_not_there_is_said(location, source):
         registry.resolve("champion")
     with pytest.raises(UsageError, match="no version '7'; there are none"):
         registry.resolve("7")
+    with pytest.raises(UsageError, match="aliases are champion, challenger and previous"):
+        registry.resolve("chmpion")
     with pytest.raises(UsageError, match="no previous champion"):
         registry.rollback()
     registry.add(source)

@@ -13,8 +13,8 @@ from dranking.data.tables.in_memory import from_table
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.retrain.config.config import load_config
 from dranking.retrain.config.tables import DataConfig
-from dranking.retrain.plan import plan_run
 from dranking.retrain.registry.registry import Registry
+from dranking.retrain.run_plan import plan_run
 from dranking.retrain.runner import retrain
 from dranking.retrain.sources.content_digests import ContentDigests
 from dranking.retrain.sources.sources import find_sources
@@ -120,6 +120,21 @@ def test_a_part_under_another_name_counts_once(stream):
     renamed = run(stream)
     assert renamed.is_unchanged
     assert renamed.notes == ()
+
+
+def test_queries_that_are_spread_over_the_files_of_a_delivery_are_told(stream):
+    first = stream.night(1)
+    lines = first.read_text().splitlines(keepends=True)
+    first.write_text("".join(lines[::2]))
+    (stream.folder / "incoming" / "night-01b.txt").write_text("".join(lines[1::2]))
+    outcome = run(stream)
+    assert outcome.results.ingest.data["train"].n_queries == 2 * stream.n_queries
+    [note] = outcome.notes
+    n = stream.n_queries
+    assert f"{n} of {n} new training queries are in several of 2 new parts" in note
+    assert f"as {2 * n} queries in all" in note
+    assert "name its folder in data.train" in note
+    assert run(stream).notes == outcome.notes
 
 
 def test_other_content_with_the_size_and_time_of_an_earlier_one_is_another_run(stream):

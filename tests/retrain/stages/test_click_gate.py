@@ -95,6 +95,26 @@ def test_the_gate_compares_values_on_later_clicks(shop):
     assert registry.aliases.champion == "000002"
 
 
+def test_a_query_of_two_parts_is_that_of_the_newest(shop):
+    """A part that delivers queries again, with other features, replaces their older documents."""
+    shop.deliver_nights(2)
+    shop.features[:30] = np.random.default_rng(8).permutation(shop.features[:30], axis=1)
+    shop._write("documents-2", range(30), np.zeros)
+    outcome = shop.night(*ON_CLICKS)
+    orders = shop.orders("000001")
+    values = [
+        page_value(
+            orders[query, :3].tolist(),
+            [(d, k, n, c) for q, d, *_, k, n, c in shop.nights[1] if q == query],
+            *(A, [0.0] * 3, A, [0.0] * 3, 0.0),
+        )
+        for query in range(N_QUERIES)
+    ]
+    assert outcome.results.evaluate.metrics["challenger"]["clicks@3"] == pytest.approx(
+        np.mean(values)
+    )
+
+
 def test_thin_clicks_keep_the_champion(shop):
     shop.deliver_nights(2)
     shop.night(*ON_CLICKS)

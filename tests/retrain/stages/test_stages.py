@@ -12,8 +12,8 @@ from dranking.data.open import open_dataset
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.metrics.measures.by_name import get_measure
 from dranking.retrain.config.config import load_config
-from dranking.retrain.plan import plan_run
 from dranking.retrain.registry.registry import Registry
+from dranking.retrain.run_plan import plan_run
 from dranking.retrain.runner import retrain
 from dranking.retrain.stages import stages
 from dranking.tuning.folds import QueryKFold
@@ -87,7 +87,7 @@ def test_tuning_is_what_the_configuration_says(stream, way):
         grid=[0.25, 0.5, 1, 2, 4],
         max_features=4,
         validation=judged if way == "validation" else QueryKFold(3, 5),
-        measure="map",
+        metric="map",
         convention="letor4",
         **choice,
     )

@@ -111,13 +111,13 @@ def test_the_model_is_that_of_all_texts_and_is_measured_as_average_precision_say
     assert model.words == found.words
     assert len(model.words) == 9
 
-    held_out = pq.read_table(texts.folder / "holdout.parquet").to_pylist()
-    scores = model.scores([r["text"] for r in held_out], [r["text"] for r in held_out])
+    judged = pq.read_table(texts.folder / "holdout.parquet").to_pylist()
+    scores = model.scores([r["text"] for r in judged], [r["text"] for r in judged])
     precisions = []
     for query, of_query in enumerate(scores):
-        others = [i for i in range(len(held_out)) if i != query]
+        others = [i for i in range(len(judged)) if i != query]
         others.sort(key=lambda i: -of_query[i])  # ties in the order of the file
-        relevance = [int(held_out[i]["label"] == held_out[query]["label"]) for i in others]
+        relevance = [int(judged[i]["label"] == judged[query]["label"]) for i in others]
         precisions.append(average_precision(relevance, "letor4"))
     found = outcome.results.evaluate.metrics["challenger"]["map"]
     assert found == pytest.approx(np.mean(precisions), abs=1e-6)

@@ -117,6 +117,8 @@ def test_a_night_learns_from_debiased_clicks(shop):
     assert labels.nights == ("2026-01-01", "2026-01-01")
     lineage = registry.manifest("000001").lineage
     assert lineage["labels"]["propensities"] == GIVEN.version
+    stored = json.loads(registry.read("000001", "model.json"))
+    assert stored["provenance"]["data"]["click_nights"] == ["2026-01-01", "2026-01-01"]
     assert b"clicks of 2026-01-01 to 2026-01-01 on" in registry.read("000001", "report.html")
     assert shop.night().is_unchanged
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 import dranking as dr
 from dranking.data.concatenated import ConcatenatedDataset
-from dranking.engine.executor import get_executor
+from dranking.engine.choose_executor import get_executor
 from dranking.retrain.workflows.drift import drift_between, population_stability
 from dranking.retrain.workflows.profiles import QUERIES, parse_profile, profile_edges, profile_of
 

@@ -72,6 +72,13 @@ class LogColumnOptions:
         str,
         typer.Option(metavar="NAMES", help="Columns of the context, such as device, if any."),
     ] = ""
+    filter_columns: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Columns of filters, if any: a query with other filters is another query.",
+        ),
+    ] = ""
 
     @property
     def columns(self) -> LogColumns:
@@ -90,12 +97,13 @@ class LogColumnOptions:
             arm=self.arm_column,
             weight=self.weight_column,
             context=tuple(names_in(self.context_columns)),
+            filters=tuple(names_in(self.filter_columns)),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogOptions:
-    """What a log looks like, and which of its sessions count."""
+    """Options on the form of a log, and on the sessions that count."""
 
     form: Annotated[
         Literal["rows", "lists", "ubi"],
@@ -132,8 +140,8 @@ class LogOptions:
         float,
         typer.Option(min=0, max=1, help="Largest share of events that cannot be used."),
     ] = 0.05
-    hash_queries: Annotated[
-        bool, typer.Option("--hash-queries", help="Keep salted hashes in place of query texts.")
+    keep_queries: Annotated[
+        bool, typer.Option("--keep-queries", help="Keep query texts in place of salted hashes.")
     ] = False
     users: Annotated[
         bool,
@@ -166,7 +174,7 @@ class LogOptions:
             until=self.until,
             min_sessions=self.min_sessions,
             max_unmatched=self.max_unmatched,
-            hash_queries=self.hash_queries,
+            keep_queries=self.keep_queries,
             users=self.users,
             salt=self.salt,
             n_buckets=self.buckets,
@@ -211,7 +219,7 @@ def build(
     """Count the impressions and clicks of logs, night by night.
 
     A session belongs to the night (in UTC) in which it began. A result that is clicked twice in a
-    session counts once. Ids of sessions are not kept, those of users as salted hashes.
+    session counts once. Ids of sessions are not kept, those of users and queries as salted hashes.
     """
     from dranking.clicks.build.build import build_clicks
     from dranking.data.open import open_dataset
@@ -255,7 +263,7 @@ def info(
     facts = {
         **_facts(opened),
         "n_buckets": manifest.n_buckets,
-        "hashed_queries": manifest.hashed_queries,
+        "keep_queries": manifest.keep_queries,
         "has_users": manifest.has_users,
         "has_weights": manifest.has_weights,
     }
@@ -292,7 +300,7 @@ def _facts(store: ClickStore) -> dict[str, Any]:
 
 
 def _print_found(found: ClickFacts) -> None:
-    """What was wrong with the log, and what else was counted, where it is not 0."""
+    """Rows of the table of problems and notes of a log; numbers that are 0 are left out."""
     from dranking.clicks.logs.events import NOTES, PROBLEMS
 
     rows = [["left out", n, PROBLEMS[name]] for name, n in found.problems.items() if n]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelOptions:
-    """How labels are made of clicks."""
+    """Options on the labels that are made of clicks."""
 
     estimator: Annotated[
         Literal["ratio", "ips", "ctr"],
@@ -62,6 +62,13 @@ def label(
         float,
         typer.Option(min=0, max=1, help="Largest share of shown documents that the data may lack."),
     ] = 0.05,
+    variances: Annotated[
+        Place | None,
+        typer.Option(
+            help="Write label and variance of each labelled document to this parquet file.",
+            metavar="FILE.parquet",
+        ),
+    ] = None,
     columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
@@ -86,6 +93,7 @@ def label(
             load_propensities(propensities),
             labels.rules,
             max_unmatched=max_unmatched,
+            variances=variances,
             overwrite=overwrite,
             executor=executor,
         )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class HarvestOptions:
-    """How propensities are estimated from clicks."""
+    """Options on the estimation of propensities from clicks."""
 
     depth: Annotated[
         int | None, typer.Option(min=1, help="Deepest position. Default: that of the clicks.")

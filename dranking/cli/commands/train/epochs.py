@@ -9,7 +9,12 @@ import typer
 
 from dranking.cli.commands.train.learning_curve import check_learning_curve, save_learning_curve
 from dranking.cli.commands.train.training_job import TrainingJob, train_linear
-from dranking.cli.options.shared import Convention, NormalizeFit, RegularizationIfGiven
+from dranking.cli.options.shared import (
+    Convention,
+    NormalizeFit,
+    RegularizationIfGiven,
+    metric_option,
+)
 from dranking.cli.parsing.numbers import parse_step
 from dranking.errors import UsageError
 from dranking.files.places import Place
@@ -49,7 +54,7 @@ class Monitoring:
     validation: Annotated[
         Place | None, typer.Option(help="Data to evaluate the model on after every epoch.")
     ] = None
-    metric: Annotated[str, typer.Option(help="Metric of --validation.")] = "ndcg@10"
+    metric: Annotated[str, metric_option("Metric of --validation")] = "ndcg@10"
     convention: Convention = "standard"
     patience: Annotated[
         int | None,
@@ -80,7 +85,7 @@ def train_epochs(
     name, ranker, job
         As in `train_linear`.
     monitoring
-        How the training is validated, and the file of the learning curve.
+        Validation of the training, and the file of the learning curve.
     unlabelled
         Further data of `LCRA`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import typer
 
@@ -15,6 +15,8 @@ from dranking.cli.parsing.option_groups import given, grouped
 @dataclass(frozen=True)
 class Newton:
     """Stopping rule of the trust-region Newton method."""
+
+    TOPIC: ClassVar[str] = "Solver"
 
     tol: Annotated[
         float | None,
@@ -37,7 +39,7 @@ def rankrls(
 ) -> None:
     """Train RankRLS: regularised least squares over pairs.
 
-    Of several lambdas, the lambda with the smallest exact leave-query-out error is chosen.
+    If several lambdas are given, the one with the smallest exact leave-query-out error is chosen.
     """
     import dranking as dr
 
@@ -49,13 +51,13 @@ def rankrls(
 @grouped
 def ranksvm(
     *,
-    newton: Newton,
     regularization: RegularizationIfGiven = None,
     loss: Annotated[
         Literal["squared-hinge", "hinge"] | None,
         typer.Option(help="Loss of a pair. Default: squared-hinge."),
     ] = None,
     normalize: NormalizeFit = "none",
+    newton: Newton,
     job: TrainingJob,
 ) -> None:
     """Train RankSVM: squared hinge or hinge over all pairs."""
@@ -68,9 +70,9 @@ def ranksvm(
 @grouped
 def ranklogistic(
     *,
-    newton: Newton,
     regularization: RegularizationIfGiven = None,
     normalize: NormalizeFit = "none",
+    newton: Newton,
     job: TrainingJob,
 ) -> None:
     """Train RankLogistic: logistic loss over all pairs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import typer
 
@@ -19,6 +19,8 @@ from dranking.errors import UsageError
 class ListSteps(Steps):
     """Options of the solver sgd, which samples pairs or lists."""
 
+    TOPIC: ClassVar[str] = Steps.TOPIC
+
     steps_per_epoch: Annotated[
         int | None,
         typer.Option(
@@ -31,15 +33,15 @@ class ListSteps(Steps):
 @grouped
 def max_margin(
     *,
-    margins: Margins,
-    solver: StoppingSolver,
-    steps: ListSteps,
-    estimator: Estimator,
-    monitoring: Monitoring,
     loss: Annotated[
         Literal["pairwise", "ap", "ndcg"],
         typer.Option(help="Loss: of lists, ap (1 - AP) or ndcg (1 - NDCG); or pairwise."),
     ] = "ap",
+    estimator: Estimator,
+    margins: Margins,
+    solver: StoppingSolver,
+    steps: ListSteps,
+    monitoring: Monitoring,
     job: TrainingJob,
 ) -> None:
     """Train a position-sensitive max-margin ranker.

@@ -1,4 +1,4 @@
-"""Settings of Dask with which clusters and workers are started for the engine."""
+"""Settings of Dask with which clusters and workers are started for the engine, and a topic."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ REUSE_MEMORY: dict[str, Any] = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
 }
 """Dask's settings for workers that give memory back themselves, near their limit."""
+
+COMPILING = "dranking-compiling"
+"""Topic under which workers of `local_cluster` log that they compile kernels."""
 
 
 def settings_variables() -> dict[str, str]:

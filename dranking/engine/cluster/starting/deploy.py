@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
+from numbers import Integral
 from typing import Any, cast
 
 from dranking.engine.cluster.deadlines import setting
@@ -159,11 +161,27 @@ def local_cluster(options: Mapping[str, Any]) -> Any:
     options
         n_workers, threads_per_worker, memory_limit (of each worker), security, and other keyword
         arguments of `distributed.LocalCluster`.
+
+    Raises
+    ------
+    UsageError
+        If an option is unknown, or ``n_workers`` is no number of workers.
     """
-    from distributed import LocalCluster
+    from distributed import LocalCluster, Nanny, Worker
+    from distributed.core import Server
 
     from dranking.engine.cluster.starting.local_workers import QuickNanny, signals_for_the_driver
 
+    taken = {name for each in (LocalCluster, Nanny, Worker, Server) for name in arguments_of(each)}
+    if unknown := sorted(set(options) - taken):
+        raise UsageError(
+            f"local has no option {', '.join(unknown)}; the most frequent ones are n_workers, "
+            "threads_per_worker and memory_limit of each worker, and distributed.LocalCluster "
+            "lists all."
+        )
+    n_workers = options.get("n_workers")  # None lets Dask choose
+    if isinstance(n_workers, bool) or not isinstance(n_workers, Integral | None):
+        raise UsageError(f"n_workers is {options['n_workers']!r}; write a number of workers.")
     # By default, the dashboard would listen on every interface.
     defaults: dict[str, Any] = {
         "host": LOOPBACK,
@@ -175,6 +193,12 @@ def local_cluster(options: Mapping[str, Any]) -> Any:
         defaults["worker_class"] = QuickNanny
     with signals_for_the_driver():
         return start(LocalCluster, {**defaults, **options}, REUSE_MEMORY)
+
+
+def arguments_of(made: type) -> set[str]:
+    """Names of the arguments with which a class makes an object."""
+    arguments = inspect.signature(made.__init__).parameters.values()  # type: ignore[misc]
+    return {a.name for a in arguments if a.kind not in (a.VAR_KEYWORD, a.VAR_POSITIONAL)} - {"self"}
 
 
 def batch_options(options: Mapping[str, Any], section: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import partial
 from multiprocessing import resource_tracker, synchronize
 from typing import Any
 
@@ -19,15 +20,15 @@ from distributed import Nanny, Worker
 from distributed.core import Status
 from tornado.ioloop import PeriodicCallback
 
-from dranking.engine.cluster.starting.dask_settings import REUSE_MEMORY, SETTINGS
+from dranking.engine.cluster.starting.dask_settings import COMPILING, REUSE_MEMORY, SETTINGS
 from dranking.engine.memory import release_memory
+from dranking.kernels.machine.first_use import say_when_compiling
 
 HELD_SHARE = 0.6
 """Share of a worker's limit up to which freed memory is kept. Above 0.7, Dask writes to disk."""
 
 HELD_MILLISECONDS = 100
 """Time between two measurements of the memory of the process; Dask itself measures as often."""
-
 
 FOR_THE_DRIVER = {signal.SIGINT, signal.SIGTERM}
 """Signals that a terminal or a batch system sends to every process of a command."""
@@ -79,11 +80,15 @@ class FrugalWorker(Worker):  # type: ignore[misc]
 
     Dask measures the memory of the process, and so counts freed memory that the process keeps as
     used.
+
+    A worker that compiles kernels logs this under `COMPILING`, so that the driver says it in one
+    line for all workers.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if multiprocessing.parent_process() is not None:  # a process that a nanny will kill
             drop_names_of_semaphores()
+            say_when_compiling(partial(self.log_event, COMPILING, None))
         super().__init__(*args, **kwargs)
         look = PeriodicCallback(self.give_back, HELD_MILLISECONDS)
         self.periodic_callbacks["give-back"] = look

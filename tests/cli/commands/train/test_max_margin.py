@@ -111,7 +111,7 @@ def test_tune_is_the_call_of_python(dranking: Call, letor: Write, tmp_path: Path
         grid=[0.01, 0.1, 1],
         parameters={"loss": "ndcg", "tol": 1e-3, "convention": "letor4", "random_state": 4},
         convention="letor4",
-        measure="ndcg@5",
+        metric="ndcg@5",
         validation=dr.QueryKFold(2, 4),
     )
     assert json.loads(out) == expected.as_json()

@@ -1,5 +1,6 @@
 """Workers on this machine reuse freed memory, and give it back near their limit."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from dranking.engine.cluster.starting import local_workers
+from dranking.kernels.machine.first_use import SAID
+from tests.kernels.compiled import needs_compiled
 
 
 @pytest.mark.cluster
@@ -92,4 +95,39 @@ if __name__ == "__main__":
             time.sleep(0.05)
         closing = time.monotonic()
     print(time.monotonic() - closing)
+"""
+
+
+@needs_compiled
+@pytest.mark.cluster
+def test_the_driver_says_once_for_all_workers_that_they_compile(tmp_path):
+    script = tmp_path / "compiling.py"
+    script.write_text(COMPILES)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def said():
+        run = subprocess.run(
+            [sys.executable, script], env=environment, capture_output=True, text=True, timeout=300
+        )
+        assert run.stdout == "done\n", run.stderr
+        return run.stderr.splitlines()
+
+    assert said() == [f"dranking: {SAID}"]
+    assert said() == []
+
+
+COMPILES = """
+from functools import partial
+import numpy as np
+from dranking.engine.cluster.open_executor import open_executor
+from dranking.kernels.gram.double_double import sum_of_pairs, sums_of_products
+
+if __name__ == "__main__":
+    pairs = np.ones((2, 1, 1))
+    calls = partial(sum_of_pairs, pairs, pairs), partial(sums_of_products, pairs)
+    with open_executor("local", {"n_workers": 2, "memory_limit": "1GiB"}) as executor:
+        workers = executor.ask(executor.client.scheduler.ncores)
+        for call, worker in zip(calls, workers, strict=True):
+            executor.client.submit(call, workers=[worker]).result()
+    print("done")
 """

@@ -1,0 +1,48 @@
+"""The command that brings the rows of files together, where they cannot be read in place."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from dranking.data.roles import QID, RELEVANCE, Columns
+from dranking.data.tables.columns import Layout
+from dranking.files.places import AnyPlace
+
+OUTPUT = "ordered.zarr"
+
+
+def ingest_advice(
+    sources: Sequence[AnyPlace], columns: Columns, where: str | None, layout: Layout
+) -> str:
+    """Advice on files that are read in place, and whose rows of one query lie apart.
+
+    Parameters
+    ----------
+    sources, columns, where
+        What the caller opened.
+    layout
+        The columns that were found.
+    """
+    roles = layout.roles
+    command = ["dranking", "ingest", *map(str, sources)]
+    options = {
+        "--where": where,
+        "--qid-column": None if roles.qid == QID else roles.qid,
+        "--relevance-column": None if roles.relevance == RELEVANCE else roles.relevance,
+        "--docid-column": roles.docid if "docid" in columns.chosen else None,
+        "--weight-column": roles.weight if "weight" in columns.chosen else None,
+        "--folder-features": ",".join(columns.folder_features),
+        "--exclude": ",".join(columns.exclude),
+    }
+    if columns.features is not None or columns.needed is not None:
+        options["--features"] = ",".join(layout.columns)
+        del options["--exclude"]
+    for option, value in options.items():
+        command += [option, value] if value else []
+    command += ["--no-relevance"] if roles.relevance is None else []
+    files = "the files and --where" if where else "the files"
+    return (
+        f"bring them together once, and give {OUTPUT} in place of {files}: "
+        f"{shlex.join([*command, '--output', OUTPUT])} (in Python, dr.ingest)."
+    )

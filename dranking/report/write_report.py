@@ -1,0 +1,121 @@
+"""Reports written from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from dranking.data.dataset import Dataset
+from dranking.data.open import open_dataset
+from dranking.data.tables.any_table import is_dask_frame
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.dask_collections import as_dataset
+from dranking.files.places import AnyPlace, as_place
+from dranking.files.writing.atomic_files import atomic_write
+from dranking.files.writing.output_checks import check_output_file
+from dranking.metrics.conventions import DEFAULT_CONVENTION
+from dranking.rankers.linear.model import LinearModel
+from dranking.rankers.scorers import judged_dataset
+from dranking.report.describe import describe
+from dranking.report.page import render
+from dranking.report.sections import page_of
+
+
+def write_report(  # noqa: PLR0913 - one call with keywords, as `dranking report` has options
+    model: Any,
+    judged: Any,
+    path: AnyPlace,
+    *,
+    champion: Any = None,
+    train: Any = None,
+    metric: str = "ndcg@10",
+    convention: str = DEFAULT_CONVENTION,
+    title: str = "Ranking model",
+    overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    executor: Any = None,
+) -> None:
+    """Write a report about a model as one HTML page, whole or not at all.
+
+    The page shows figures, weights, wins and losses on judged data, and needs no other file.
+
+    Parameters
+    ----------
+    model
+        A `LinearModel`; or what `dranking.to_model` makes one of: a fitted linear ranker, a
+        pipeline, or a search.
+    judged
+        Judged queries that the model was not trained on, as in `dranking.evaluate`.
+    path
+        File to write: a path, a URL or a place; missing parent directories are made.
+    champion
+        What to compare the model with: anything that `dranking.evaluate` measures; None for
+        nothing.
+    train
+        The training data of the model, or a statistics store. The page then also shows risk bounds
+        and, for greedy RankRLS and RankRLS, sizes, stability and the regularisation path. A
+        statistics store gives all of these except the bounds.
+    metric, convention
+        The main metric, and its convention.
+    title
+        Title of the page.
+    overwrite
+        Replace a file that exists.
+    storage_options
+        Options of the file system of a URL, as pandas and Dask take them.
+    executor
+        "threads" or a `distributed.Client`; None means the current client, else threads.
+
+    Raises
+    ------
+    UsageError
+        If the file exists and `overwrite` is false, the model is of no such kind, or the metric or
+        the convention does not exist.
+    DataError
+        If the data lacks features, or has no labels.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, dranking as dr
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(300, 3)), np.repeat(np.arange(30), 10)
+    >>> judged = dr.from_arrays(X, X[:, 0] > 0, qid)
+    >>> page = dr.as_place(tempfile.mkdtemp()) / "report.html"
+    >>> dr.write_report(dr.RankRLS().fit(judged), judged, page, champion="f2")
+    >>> "<h1>Ranking model</h1>" in page.read_text()
+    True
+    """
+    place = as_place(path, storage_options)
+    check_output_file(place, overwrite)
+    run = get_executor(executor)
+    fitted = _model_of(model)
+    scorers = [fitted] if champion is None else [fitted, champion]
+    content = describe(
+        fitted,
+        judged_dataset(judged, *scorers),
+        champion=champion,
+        train=None if train is None else _training_data(train),
+        metric=metric,
+        convention=convention,
+        executor=run,
+    )
+    written = {"page written": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"}
+    content = replace(content, facts={**content.facts, **written})
+    atomic_write(place, render(page_of(content, title)), overwrite=overwrite)
+
+
+def _model_of(model: Any) -> LinearModel:
+    if isinstance(model, LinearModel):
+        return model
+    from dranking.rankers.linear.pipeline import to_model
+
+    return to_model(model)
+
+
+def _training_data(train: Any) -> Dataset:
+    """A data set as it is, or a table, a dask DataFrame or a path as a data set."""
+    if isinstance(train, Dataset) or is_dask_frame(train):
+        return as_dataset(train)
+    return open_dataset(train)

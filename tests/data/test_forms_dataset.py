@@ -1,0 +1,238 @@
+"""Features in several forms: equal, in every bit, to data that holds the columns."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dranking as dr
+from dranking.data.column_forms import ColumnForms, forms_of
+from dranking.data.forms_dataset import FormsDataset, with_forms
+from dranking.data.scaling import scaled
+from dranking.data.store.dataset import StoredDataset
+from dranking.data.store.write_dataset import write_dataset
+from dranking.data.transforms import Log, Standard
+from dranking.errors import DataError, SelectionWarning, UsageError
+from dranking.export.formats import export_model
+from dranking.rankers.gram.statistics_store import append_queries, build_statistics
+from tests.export.test_formats import python_scores, sql_scores
+
+FORMS = ["raw", "log", "query-minmax", "rank", "standard", "quantile"]
+NAMES = ["size", "clicks", "age"]
+RNG = np.random.default_rng(0)
+N_QUERIES, PER_QUERY = 12, 8
+N = N_QUERIES * PER_QUERY
+X = np.stack([RNG.lognormal(6, 2, N), RNG.poisson(1.0, N), RNG.normal(size=N)], 1).astype("f4")
+Y = np.clip(np.round(np.log(X[:, 0]) / 3 + X[:, 2] + RNG.normal(0, 0.3, N)), 0, 4)
+QID = np.repeat(np.arange(N_QUERIES), PER_QUERY)
+
+
+def raw_data(features=X, **changes):
+    options = {"feature_names": NAMES, "max_documents": 30, **changes}
+    return dr.from_arrays(features, Y, QID, **options)
+
+
+def whole(data):
+    blocks = [data.block(b).features for b in range(data.n_blocks)]
+    return sparse.vstack(blocks).toarray() if data.is_sparse else np.concatenate(blocks)
+
+
+@pytest.fixture(scope="module")
+def view():
+    return with_forms(raw_data(), FORMS)
+
+
+@pytest.fixture(scope="module")
+def stored(view, tmp_path_factory):
+    """The columns of the view as columns of a stored data set that records their forms."""
+    path = tmp_path_factory.mktemp("forms") / "columns"
+    blocks = (view.block(b) for b in range(view.n_blocks))
+    write_dataset(blocks, path, feature_names=view.feature_names, transforms=view.transforms)
+    return StoredDataset(path)
+
+
+def test_columns_are_the_forms_of_one_feature_after_the_other(view):
+    expected = ("size", "log(size)", "clicks", "log(clicks)", "age", "log(age)")
+    assert with_forms(raw_data(), ["raw", "log"]).feature_names == expected
+    for place, form in enumerate(FORMS):
+        alone = raw_data() if form == "raw" else scaled(raw_data(), form)
+        np.testing.assert_array_equal(whole(view)[:, place :: len(FORMS)], whole(alone))
+
+
+def test_some_columns_are_those_of_all(view):
+    columns = np.array([17, 3, 4, 3, 0])
+    for index in range(view.n_blocks):
+        some, every = view.block(index, columns), view.block(index)
+        np.testing.assert_array_equal(some.features, every.features[:, columns])
+    assert [b.n_values for b in view.blocks] == [b.n_documents * 18 for b in view.blocks]
+
+
+def test_sparse_features_have_the_forms_that_keep_zeros():
+    features = sparse.csr_array(np.where(RNG.random((N, 3)) < 0.4, X, 0).astype("f4"))
+    data = raw_data(features)
+    found = with_forms(data, ["raw", "log", "standard"])
+    assert found.is_sparse
+    for place, form in enumerate(["none", "log", "standard"]):
+        np.testing.assert_array_equal(whole(found)[:, place::3], whole(scaled(data, form)))
+    assert [found.block(b).info.n_values for b in range(4)] == [b.n_values for b in found.blocks]
+    with pytest.raises(DataError, match="rank scaling would fill in the zeros"):
+        with_forms(data, ["raw", "rank"])
+
+
+@pytest.mark.parametrize(
+    ("options", "per_feature", "most"),
+    [
+        ({}, 1, 3),
+        ({}, 2, 6),
+        ({"search": "floating"}, 2, 5),
+        ({"rescore": "ndcg@5"}, 1, 2),
+        ({"search": {"candidates": 5}}, 1, 3),
+        ({"feature_costs": dr.Costs({"size": 1, "clicks": 2, "age": 2}, budget=3)}, 1, 3),
+    ],
+    ids=str,
+)
+def test_a_selection_has_the_bits_of_one_on_stored_columns(stored, options, per_feature, most):
+    forms = dr.Forms(FORMS, per_feature)
+    ranker = dr.GreedyRankRLS(most, 2.0, forms=forms, **options)
+    other = dr.GreedyRankRLS(most, 2.0, forms={"per_feature": per_feature}, **options)
+    ranker.fit(raw_data())
+    other.fit(stored)
+    assert ranker.selected_ == other.selected_
+    assert ranker.coef_.tobytes() == other.coef_.tobytes()
+    assert ranker.lqo_error_.tobytes() == other.lqo_error_.tobytes()
+    features = [i // len(FORMS) for i in ranker.selected_]
+    assert max(features.count(feature) for feature in features) <= per_feature
+    model = ranker.to_model()
+    assert (model.feature_names, model.transforms) == (
+        other.to_model().feature_names,
+        other.to_model().transforms,
+    )
+
+
+def test_a_round_takes_the_best_form_of_the_features_that_are_left():
+    """Against refits of RankRLS for every candidate and every query held out."""
+    forms = ["raw", "log", "rank"]
+    ranker = dr.GreedyRankRLS(n_features=3, regularization=1.0, forms=forms).fit(raw_data())
+    columns = whole(with_forms(raw_data(), forms)).astype(np.float64)
+
+    def error(chosen):
+        total = 0.0
+        blocks = []
+        for q in range(N_QUERIES):
+            inside = QID == q
+            Z, y = columns[inside][:, chosen], Y[inside]
+            blocks.append((Z - Z.mean(axis=0), y - y.mean()))
+        gram = sum(len(Z) * Z.T @ Z for Z, _ in blocks)
+        moment = sum(len(Z) * Z.T @ y for Z, y in blocks)
+        for Z, y in blocks:
+            rest = gram - len(Z) * Z.T @ Z + np.eye(len(chosen))
+            w = np.linalg.solve(rest, moment - len(Z) * Z.T @ y)
+            total += len(Z) * np.square(y - Z @ w).sum()
+        return total
+
+    selected = []
+    for pick in ranker.selected_:
+        taken = {i // 3 for i in selected}
+        left = [i for i in range(9) if i // 3 not in taken]
+        assert pick == min(left, key=lambda i: error([*selected, i]))
+        selected.append(pick)
+    assert sorted(i // 3 for i in selected) == [0, 1, 2]
+
+
+def test_models_and_rankers_score_raw_data(view, tmp_path):
+    ranker = dr.GreedyRankRLS(n_features=6, forms=dr.Forms(names=FORMS, per_feature=2)).fit(
+        raw_data()
+    )
+    columns = whole(view).astype(np.float64)
+    expected = columns[:, ranker.selected_] @ ranker.coef_[ranker.selected_]
+    assert ranker.n_features_in_ == 3
+    ranker.to_model().save(tmp_path / "model.json")
+    model = dr.load_model(tmp_path / "model.json")
+    assert len(model.feature_names) == 6
+    table = raw_data()
+    for found in (
+        model.predict(table),
+        model.predict(view),
+        ranker.predict(X, qid=QID),
+        ranker.predict(table),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    dr.write_parquet(table, tmp_path / "raw.parquet")
+    found = model.predict(dr.open_dataset(tmp_path / "raw.parquet"))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    with pytest.raises(DataError, match="scaled by standard, but the model needs forms"):
+        model.predict(scaled(table, "standard"))
+
+
+def test_statistics_are_told_the_forms(view, tmp_path):
+    first = raw_data().select_queries(np.arange(N_QUERIES) < 7)
+    rest = raw_data().select_queries(np.arange(N_QUERIES) >= 7)
+    forms = ["raw", "log", "rank"]
+    build_statistics(with_forms(first, forms), tmp_path / "stats")
+    store = append_queries(tmp_path / "stats", rest)
+    assert store.n_features == 9
+    ranker = dr.GreedyRankRLS(n_features=3, forms=forms).fit(raw_data())
+    other = dr.GreedyRankRLS(n_features=3).fit(store)
+    assert other.selected_ == ranker.selected_
+    np.testing.assert_allclose(other.lqo_error_, ranker.lqo_error_, rtol=1e-9)
+    np.testing.assert_allclose(other.to_model().predict(raw_data()), ranker.predict(raw_data()))
+    with pytest.raises(DataError, match="statistics stores hold no documents"):
+        dr.GreedyRankRLS(n_features=3, forms=forms).fit(store)
+
+
+def test_tune_selects_among_the_columns_of_a_view():
+    found = dr.tune(
+        with_forms(raw_data(), ["raw", "log"]), grid=[1.0, 4.0], validation="leave-query-out"
+    )
+    assert max(point["n_features"] for point in found.grid) == 3
+
+
+def test_exports_compute_the_forms():
+    forms = ["raw", "log", "standard", "quantile"]
+    data = raw_data()
+    with pytest.warns(SelectionWarning):
+        ranker = dr.GreedyRankRLS(n_features=12, forms=dr.Forms(names=forms, per_feature=4)).fit(
+            data
+        )
+    model = ranker.to_model()
+    rows = [dict(zip(NAMES, row.tolist(), strict=True)) for row in X]
+    expected = model.predict(data)
+    scale = np.abs(expected).max()
+    text = export_model(model, "python")
+    np.testing.assert_allclose(python_scores(text, rows), expected, atol=1e-5 * scale)
+    renamed = export_model(model, "python", feature_names={"size": "bytes"})
+    assert "'bytes'" in renamed
+    plain = [i for i, name in enumerate(model.feature_names) if "quantile" not in name]
+    model = dr.LinearModel(
+        feature_names=tuple(model.feature_names[i] for i in plain),
+        weights=tuple(model.weights[i] for i in plain),
+        transforms=(model.transforms[0].restricted(np.array(plain)),),
+    )
+    found = sql_scores(export_model(model, "sql"), rows)
+    np.testing.assert_allclose(found, model.predict(data), atol=1e-5 * scale)
+    with pytest.raises(UsageError, match="solr cannot have several forms of feature size"):
+        export_model(model, "solr")
+
+
+def test_what_cannot_be_is_refused(view):
+    for forms in (["cube"], [], ["log", "log"]):
+        with pytest.raises(UsageError, match="give each of raw, query-minmax"):
+            with_forms(raw_data(), forms)
+    with pytest.raises(DataError, match="was scaled by standard, and forms are forms of raw"):
+        with_forms(scaled(raw_data(), "standard"), ["raw", "log"])
+    with pytest.raises(DataError, match="the names of forms"):
+        with_forms(raw_data(feature_names=["a", "log(a)", "b"]), ["raw", "log"])
+    with pytest.raises(UsageError, match=r"n_features is 4; .* choose 1 to 3"):
+        dr.GreedyRankRLS(n_features=4, forms=["raw", "log"]).fit(raw_data())
+    start = ["size", "log(size)"]
+    with pytest.raises(UsageError, match="start has more than 1 forms of a feature"):
+        dr.GreedyRankRLS(n_features=3, forms=["raw", "log"], start=start).fit(raw_data())
+    with pytest.raises(UsageError, match="search='backward' begins with all forms"):
+        dr.GreedyRankRLS(n_features=3, forms=["raw", "log"], search="backward").fit(raw_data())
+    forms = ColumnForms(sources=("a", "b"), forms=(None, Log()))
+    assert forms_of((Log(), forms)) is forms
+    with pytest.raises(ValueError, match="1 forms of 2 features"):
+        ColumnForms(sources=("a", "b"), forms=(None,))
+    with pytest.raises(ValueError, match="fitted to one feature"):
+        ColumnForms(sources=("a",), forms=(Standard(mean=None, scale=(1, 2)),))
+    with pytest.raises(DataError, match="lacks 1 of the 2 features"):
+        FormsDataset(raw_data(), ColumnForms(sources=("size", "b"), forms=(None, Log())))

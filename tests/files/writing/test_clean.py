@@ -1,0 +1,159 @@
+"""What cleaning may delete while other processes write, stand still, or read."""
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from upath import UPath
+
+import dranking as dr
+from dranking.errors import TryAgainError
+from dranking.files.places import is_local
+from dranking.files.writing import debris
+from dranking.files.writing.clean import clean
+from dranking.files.writing.commit import begin_directory
+
+WEEK = 7 * 24 * 3600.0
+MANIFEST = b'{"format": "dranking-test", "parts": "%s"}'
+
+
+def blocks(first, n=3):
+    X = np.arange(12 * n, dtype=np.float32).reshape(-1, 3)
+    rows = dr.from_arrays(X, np.arange(4 * n) % 2, first + np.arange(4 * n) // 4)
+    return [rows.block(0)]
+
+
+def place_of(kind, tmp_path):
+    return tmp_path / "data" if kind == "local" else UPath(f"memory://{secrets.token_hex(4)}/data")
+
+
+@pytest.fixture(params=["local", "store"])
+def place(request, tmp_path):
+    """A directory of one part that its manifest names."""
+    place = place_of(request.param, tmp_path)
+    with begin_directory(place) as commit:
+        commit.add("parts/1").write_bytes(b"one")
+        commit.finish(MANIFEST % commit.name("parts/1").encode())
+    return place
+
+
+def names(place):
+    return sorted(file.name for file in debris._parts(place))
+
+
+class Ahead(datetime):
+    """A clock that is ten days ahead."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.now(tz) + timedelta(days=10)
+
+
+def test_a_clock_that_is_ahead_makes_nothing_old(place, monkeypatch):
+    """The parts of a live writer are minutes old by the clock of the place that dates them."""
+    if not is_local(place):
+        commit = begin_directory(place, append=True)
+        commit.add("parts/2").write_bytes(b"two")
+    else:  # of a writer on another host, whose lock this host does not see
+        (place / "parts" / f"{debris.new_token()}-2").write_bytes(b"two")
+    before = names(place)
+    monkeypatch.setattr(debris, "datetime", Ahead)
+    assert clean(place) == 0
+    assert names(place) == before
+
+
+def aged(place, token, days=8.0):
+    """Make the parts of a writer old."""
+    for file in place.rglob(f"*{token}*"):
+        then = time.time() - days * 24 * 3600
+        os.utime(file, (then, then))
+
+
+STOPPED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[2])
+from dranking.files.writing.commit import begin_directory
+
+with begin_directory(sys.argv[1], append=True) as commit:
+    commit.add("parts/2").write_bytes(b"two")
+    print(commit.token, flush=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    before = (commit.root / "manifest.json").read_bytes()
+    commit.finish(before[:-2] + b" " + commit.name("2").encode() + before[-2:])
+"""
+
+
+@pytest.mark.parametrize("place", ["local"], indirect=True)
+def test_a_writer_that_is_stopped_for_longer_than_the_grace_keeps_its_parts(place):
+    """Two processes: one appends and is stopped, the other cleans, with no grace at all too."""
+    root = os.path.dirname(os.path.dirname(dr.__file__))
+    command = [sys.executable, "-c", STOPPED, str(place), root]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        token = writer.stdout.readline().strip()
+        try:
+            os.waitpid(writer.pid, os.WUNTRACED)
+            aged(place, token)
+            for grace in (WEEK, 0.0):
+                with pytest.raises(TryAgainError, match="another process is changing it"):
+                    clean(place, grace)
+        finally:
+            os.kill(writer.pid, signal.SIGCONT)
+        assert writer.wait() == 0
+    assert (place / "parts" / f"{token}-2").read_bytes() == b"two"
+    assert clean(place, 0.0) == 0
+    assert [name for name in names(place) if "alive" in name or "now" in name] == []
+
+
+@pytest.mark.parametrize("place", ["store"], indirect=True)
+def test_a_writer_whose_parts_were_deleted_changes_nothing(place):
+    """In a store, nobody sees whether a writer is alive; at its end it sees what is gone."""
+    before = (place / "manifest.json").read_bytes()
+    with begin_directory(place, append=True) as commit:
+        commit.add("parts/2").write_bytes(b"two")
+        assert clean(place, 0.0) == 1
+        manifest = before[:-2] + b" " + commit.name("parts/2").encode() + before[-2:]
+        with pytest.raises(TryAgainError, match="stood still for longer than the grace period"):
+            commit.finish(manifest)
+    assert (place / "manifest.json").read_bytes() == before
+    assert len(names(place)) == 2
+
+
+@pytest.mark.parametrize("place", ["store"], indirect=True)
+def test_a_writer_that_ends_while_the_place_is_cleaned_loses_nothing(place, monkeypatch):
+    """It finishes after the first look at the manifest and before the parts are deleted.
+
+    Writers of local directories are kept apart by a lock.
+    """
+    commit = begin_directory(place, append=True)
+    commit.add("parts/2").write_bytes(b"two")
+    before = (place / "manifest.json").read_bytes()
+    listed = debris.marked_listing
+
+    def finishing(where):
+        found = listed(where)
+        commit.finish(before[:-2] + b" " + commit.name("parts/2").encode() + before[-2:])
+        return found
+
+    monkeypatch.setattr("dranking.files.writing.clean.marked_listing", finishing)
+    clean(place, 0.0)
+    assert (place / commit.name("parts/2")).read_bytes() == b"two"
+
+
+def test_an_open_reader_reads_on_while_an_overwrite_is_cleaned(tmp_path):
+    place = place_of("store", tmp_path)
+    dr.write_dataset(blocks(0), place)
+    reader = dr.open_dataset(place)
+    dr.write_dataset(blocks(100), place, overwrite=True)
+    long_ago = datetime.now(UTC) - timedelta(days=30)
+    for entry in place.fs.store.values():  # the parts are old, but were replaced just now
+        if "replaced" not in entry.path and "manifest" not in entry.path:
+            entry.created = entry.modified = long_ago
+    assert clean(place) == 0
+    assert reader.block(0).features.shape == (12, 3)
+    assert clean(place, 0.0) > 0

@@ -1,0 +1,75 @@
+"""Reports that are written from Python."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import dranking as dr
+
+NAMES = list("abc")
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Judged queries, whose first column says most about the grades."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(300, 3)), columns=NAMES)
+    grades = (frame["a"] + rng.normal(size=300) > 0).astype(int)
+    return frame.assign(relevance=grades, qid=np.repeat(np.arange(30), 10), title="a text")
+
+
+def pipeline_of(table):
+    with sklearn.config_context(enable_metadata_routing=True):
+        ranker = dr.RankRLS().set_fit_request(qid=True)
+        return make_pipeline(StandardScaler(), ranker).fit(
+            table[NAMES], table["relevance"], qid=table["qid"]
+        )
+
+
+@pytest.mark.parametrize(
+    "fitted",
+    [
+        lambda table: dr.GreedyRankRLS(2).fit(table.drop(columns="title")),
+        lambda table: dr.RankRLS().fit(table.drop(columns="title")).to_model(),
+        pipeline_of,
+    ],
+)
+def test_the_page_shows_what_evaluate_finds(fitted, table, tmp_path):
+    model, page = fitted(table), tmp_path / "report.html"
+    table.to_parquet(tmp_path / "judged.parquet")
+    for judged in (table, tmp_path / "judged.parquet", dr.from_table(table.drop(columns="title"))):
+        dr.write_report(model, judged, page, champion="b", title="Night & day", overwrite=True)
+        text = page.read_text()
+        assert "<h1>Night &amp; day</h1>" in text
+        for scorer in (model, "b"):
+            assert f"{dr.evaluate(scorer, table).metrics['ndcg@10']:.4f}" in text
+        assert "page written" in text
+
+
+def test_the_training_data_brings_bounds_and_sizes(table, tmp_path):
+    train = table.drop(columns="title")
+    dr.write_report(dr.GreedyRankRLS(2).fit(train), train, tmp_path / "a.html")
+    dr.write_report(dr.GreedyRankRLS(2).fit(train), train, tmp_path / "b.html", train=train)
+    alone, studied = ((tmp_path / name).read_text() for name in ("a.html", "b.html"))
+    assert len(studied) > len(alone)
+    assert "bound" in studied.lower()
+
+
+def test_errors_come_before_any_work(table, tmp_path):
+    page = tmp_path / "report.html"
+    page.write_text("mine")
+    with pytest.raises(dr.UsageError, match="overwrite=True"):
+        dr.write_report("no model", "no data", page)
+    assert page.read_text() == "mine"
+    with pytest.raises(dr.UsageError, match="neither a linear ranker"):
+        dr.write_report("no model", table, tmp_path / "other.html")
+    with pytest.raises(dr.UsageError, match=r"load_model\('champion\.json'\)"):
+        dr.write_report(
+            dr.RankRLS().fit(table[["a", "relevance", "qid"]]),
+            table,
+            tmp_path / "other.html",
+            champion="champion.json",
+        )
