@@ -159,6 +159,7 @@ class DirectoryCommit:
         self._finishing = self._finished = False
         self._begun = ExitStack()
         self._before: str | None = None
+        self._parts: list[str] = []
         if append:
             if not is_ours(place):
                 raise DataError(f"{place}: no directory of dranking that can be appended to.")
@@ -202,9 +203,10 @@ class DirectoryCommit:
         """Raise UsageError unless all parts that workers say they wrote are here.
 
         A worker on another host may see a directory of the same name that is not this one. An
-        object store is the same for all.
+        object store is the same for all; `finish` looks there for the parts.
         """
-        if is_local(self.root) and not all((self.root / name).exists() for name in names):
+        self._parts = list(names)
+        if is_local(self.root) and not all((self.root / name).exists() for name in self._parts):
             raise not_shared(self.place)
 
     def finish(self, manifest: bytes, grace: timedelta = GRACE) -> None:
@@ -245,7 +247,7 @@ class DirectoryCommit:
         A writer may stand still for longer than the grace, for example on a machine that sleeps.
         """
         if self.root == self.place:
-            if missing := missing_parts(self.place, self.token, manifest):
+            if missing := missing_parts(self.place, self.token, manifest, self._parts):
                 raise TryAgainError(
                     f"{self.place}: {missing[0]}, which this job wrote, is gone. The job stood "
                     "still for longer than the grace period, and was taken for a killed one. "

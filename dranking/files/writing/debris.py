@@ -114,18 +114,20 @@ def marked_listing(place: Place) -> Listing:
     return found._replace(files=[file for file in found.files if file.name != name])
 
 
-def missing_parts(place: Place, token: str, manifest: bytes) -> list[str]:
-    """Names of the parts of a writer that a manifest names and that are not there.
+def missing_parts(place: Place, token: str, manifest: bytes, parts: Iterable[str]) -> list[str]:
+    """Names of the parts of a writer, given or named by a manifest, that are not there.
 
-    A file of the writer is written first, so that none of its parts is old for those who list the
+    A manifest may name the token in place of all parts that have it; such parts are given. A file
+    of the writer is written first, so that none of its parts is old for those who list the
     directory afterwards.
     """
     _touch(place / _alive(token))
     matches = [match for file in _parts(place) if (match := _PART.fullmatch(file.name))]
     there = {match["name"] for match in matches if match["token"] == token}
-    if there > {_alive(token)}:  # a manifest may name the token in place of all parts that have it
+    if there > {_alive(token)}:
         there.add(token)
-    return sorted(name for name in names_in(manifest) if token in name and name not in there)
+    named = names_in(manifest) | {part.rpartition("/")[2] for part in parts}
+    return sorted(name for name in named if token in name and name not in there)
 
 
 def forget_alive(place: Place, token: str) -> None:

@@ -13,6 +13,8 @@ import pytest
 from upath import UPath
 
 import dranking as dr
+from dranking.data.store.segment_writer import write_segment
+from dranking.data.store.write_dataset import commit_dataset
 from dranking.errors import TryAgainError
 from dranking.files.places import is_local
 from dranking.files.writing import debris
@@ -122,6 +124,17 @@ def test_a_writer_whose_parts_were_deleted_changes_nothing(place):
             commit.finish(manifest)
     assert (place / "manifest.json").read_bytes() == before
     assert len(names(place)) == 2
+
+
+def test_a_data_set_without_its_segments_is_not_finished(tmp_path):
+    """Its manifest names the writer, and the index, which is written at the end, is there."""
+    place = place_of("store", tmp_path)
+    with begin_directory(place) as commit:
+        segment = write_segment(commit.root, commit.name("segments/000000"), blocks(0))
+        assert clean(place, 0.0) > 0
+        with pytest.raises(TryAgainError, match="-000000, which this job wrote, is gone"):
+            commit_dataset(commit, [segment])
+    assert not (place / "manifest.json").exists()
 
 
 @pytest.mark.parametrize("place", ["store"], indirect=True)
