@@ -210,7 +210,8 @@ def _need_of(opened: OpenedRows | Dataset) -> _Need:
     """The memory that a task needs for the largest segment."""
     if isinstance(opened, OpenedRows):
         n_rows = min(opened.source.n_rows, SEGMENT_DOCUMENTS)
-        n_bytes, reader = n_rows * opened.source.row_bytes, opened.reader_bytes
+        dense = 0 if opened.is_sparse else 4 * len(opened.feature_names)  # text leaves out zeros
+        n_bytes, reader = n_rows * max(opened.source.row_bytes, dense), opened.reader_bytes
         needed = max(SEGMENT_COPIES * n_bytes, reader + COPIES_BESIDE_READER * n_bytes)
         return _Need(needed, reader, n_rows)
     n_values = sum(block.n_values for block in opened.blocks)

@@ -157,6 +157,23 @@ def test_sparse_data_counts_what_is_stored(tmp_path):
     executor.close()
 
 
+def test_text_counts_the_zeros_that_it_leaves_out(tmp_path):
+    """Ten thousand columns, of which each line has two values."""
+    n, m = 200, 10_000
+    lines = [f"{row % 2} qid:{row // 10} {row + 1}:1 {m}:1\n" for row in range(n)]
+    (tmp_path / "few.txt").write_text("".join(lines))
+    executor = ThreadExecutor(1)
+    executor.memory_limit = 4 * n * 4 * m - 1
+    with pytest.raises(UsageError, match="needs at least"):
+        dr.ingest(tmp_path / "few.txt", tmp_path / "none", executor=executor)
+    rules = dr.RowRules(sparse=True)
+    found, _ = dr.ingest(tmp_path / "few.txt", tmp_path / "sparse", rows=rules, executor=executor)
+    assert found.n_documents == n
+    executor.memory_limit += 1
+    assert dr.ingest(tmp_path / "few.txt", tmp_path / "out", executor=executor)[0].n_documents == n
+    executor.close()
+
+
 class Processes(ThreadExecutor):
     """Threads that say that they are processes with limits of their own."""
 
