@@ -153,6 +153,8 @@ def _texts(ids: pa.Array, name: str, place: Place) -> pa.Array:
     try:
         return ids.cast(pa.string())
     except pa.ArrowInvalid as error:
+        if pa.types.is_large_string(ids.type) or pa.types.is_string_view(ids.type):
+            raise DataError(f"{name} cannot be read as strings ({error}).") from error
         row = next(row for row, value in enumerate(ids.to_pylist()) if not _is_utf8(value))
         raise DataError(
             f"{place(row)}: {name} is {ids[row].as_py()!r}, which is no text in UTF-8; ids are "

@@ -85,3 +85,12 @@ def test_floats_that_do_not_tell_ids_apart(kind, n_digits):
             DataError, match=rf"row 1: .* rounds whole numbers from 2\*\*{n_digits}"
         ):
             as_ids(np.array([0, wrong], kind), "qid")
+
+
+def test_more_text_than_an_array_of_strings_holds():
+    """Places in an array of strings have 32 bits."""
+    n_bytes = 2**31
+    text, ends = np.zeros(n_bytes, np.uint8), np.array([0, n_bytes])
+    ids = pa.LargeStringArray.from_buffers(1, pa.py_buffer(ends), pa.py_buffer(text))
+    with pytest.raises(DataError, match="qid cannot be read as strings"):
+        as_ids(ids, "qid")
