@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dranking as dr
+from dranking.data.ingest.plan_parquet import ColumnRules
 from dranking.data.parquet.part import _read_footer
 from dranking.data.roles import DEFAULT_COLUMNS
 from dranking.engine.executor import ThreadExecutor
@@ -47,8 +48,9 @@ def small_files(trial: Trial) -> Iterator[Figure]:
             with as_place(f"{BUCKET}/small/{number}.parquet", options["as it is"]).open("wb") as f:
                 pq.write_table(rows, f)
         place, executor = as_place(f"{BUCKET}/small", options["slow"]), ThreadExecutor(1)
+        rules = ColumnRules(DEFAULT_COLUMNS, "error")
         calls: dict[str, Callable[[], object]] = {
-            "plan": partial(open_parquet, executor, [place], DEFAULT_COLUMNS, "error"),
+            "plan": partial(open_parquet, executor, [place], rules),
             "open_dataset": partial(dr.open_dataset, place),
         }
         for name, seconds in trial.timed({n: partial(fresh, c) for n, c in calls.items()}).items():
