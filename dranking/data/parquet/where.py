@@ -41,8 +41,8 @@ def matching(where: str, folders: Sequence[Mapping[str, str]]) -> list[bool]:
         Comparisons (==, !=, <, <=, >, >=, in, not in) of names of keys with texts in quotes or
         with numbers, joined by and, or, not and parentheses. Names that are no identifiers of
         Python stand between backticks, as in pandas: ```event-date` >= '2026-11-01'``. To compare
-        with a number, the value of the folder is read as a number; all other comparisons, also
-        those with a list, are of texts. The condition is parsed, never run as code.
+        with a number, or with a list of numbers, the value of the folder is read as a number; all
+        other comparisons are of texts. The condition is parsed, never run as code.
     folders
         For each file, the values of its folders ``key=value`` by key. Without the key, a
         comparison is not fulfilled.
