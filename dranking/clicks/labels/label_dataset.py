@@ -307,19 +307,22 @@ def _segments(
         is_matched[table.rows_of(queries)[done[1]]] = True
         return done[0]
 
-    for number, blocks in enumerate(_block_ranges(data)):
-        queries = rows[borders[blocks.start] : borders[blocks.stop]]
-        name = commit.name(f"segments/{number:06d}")
-        given = (commit.root, name, table.of_queries(queries))
-        if isinstance(data, StoredDataset):
-            task = run.submit(_relabelled, data, number, *given, name="label")
-        else:
-            task = submit_with_blocks(run, _written, data, blocks, None, *given, name="label")
-        running.append((queries, task))
-        if len(running) > 2 * run.n_slots:
+    try:
+        for number, blocks in enumerate(_block_ranges(data)):
+            queries = rows[borders[blocks.start] : borders[blocks.stop]]
+            name = commit.name(f"segments/{number:06d}")
+            given = (commit.root, name, table.of_queries(queries))
+            if isinstance(data, StoredDataset):
+                task = run.submit(_relabelled, data, number, *given, name="label")
+            else:
+                task = submit_with_blocks(run, _written, data, blocks, None, *given, name="label")
+            running.append((queries, task))
+            if len(running) > 2 * run.n_slots:
+                yield finished(*running.pop(0))
+        while running:
             yield finished(*running.pop(0))
-    for each in running:
-        yield finished(*each)
+    finally:  # also after an error: no task writes once the directory is discarded
+        run.cancel([task for _, task in running])
 
 
 def _block_ranges(data: Dataset) -> Iterator[range]:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,7 @@ from dranking.data.open import open_dataset
 from dranking.data.store.write_dataset import write_dataset
 from dranking.data.store.zarr_arrays import ColumnReader
 from dranking.data.tables.in_memory import MemoryDataset
+from dranking.engine.executor import ThreadExecutor
 from dranking.errors import ClickWarning, DataError, UsageError
 from dranking.files.writing import links
 from tests.clicks.made import counts_of, simulated_rows
@@ -282,3 +284,21 @@ def test_labels_beyond_the_largest_grade_are_refused(counts, tmp_path):
     with pytest.raises(DataError, match=r"query q\d+, document \d .*from -1e\+50 to 1e\+50"):
         label_dataset(counts, data, tmp_path / "new.zarr", hardly_seen, LabelRules("ips"))
     assert not (tmp_path / "new.zarr").exists()
+
+
+def test_after_an_error_no_task_writes(counts, tmp_path, monkeypatch):
+    begun, threads = [], ThreadExecutor(1)
+
+    def fail(blocks, root, name, table):
+        begun.append(name)
+        time.sleep(0.05)
+        raise DataError("the first segment")
+
+    monkeypatch.setattr("dranking.clicks.labels.label_dataset._written", fail)
+    data = MemoryDataset(list(made_blocks()), [f"f{i + 1}" for i in range(5)])
+    with pytest.raises(DataError, match="the first segment"):
+        label_dataset(counts, data, tmp_path / "new.zarr", GIVEN, executor=threads)
+    n_begun = len(begun)
+    time.sleep(0.3)
+    assert len(begun) == n_begun < 3
+    threads.close()
