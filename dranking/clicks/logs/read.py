@@ -230,8 +230,8 @@ def _csv(
     """Columns of a part of a CSV file as texts; an empty field is missing.
 
     A quote that is not closed takes the lines after it into its record. They all count as lines
-    that cannot be read. Whatever the columns asked for, all are looked at for such a record. So do
-    lines with bytes that are not UTF-8 in one of the columns asked for.
+    that cannot be read; such records are looked for in all columns, also in those not asked for.
+    Lines with bytes that are not UTF-8 in a column asked for count as such lines, too.
     """
     place = part.place
 
