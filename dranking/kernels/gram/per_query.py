@@ -142,7 +142,8 @@ def residual_sums(
 ) -> tuple[Array, Array]:
     """X'(y - X w), and the squared norms of y - X w and of |y| + |X| |w|.
 
-    X and y are centred and weighted but in the last norm, of which residuals are off by a rounding.
+    X and y are centred and weighted, but X in the last norm is not centred; residuals are off by a
+    rounding of that norm.
 
     Parameters
     ----------
@@ -155,7 +156,9 @@ def residual_sums(
     """
     products, squares = np.zeros(len(w)), np.zeros(2)
     for own, rows, sizes in strips:
-        labels = relevance[query_ptr[own.start] : query_ptr[own.stop]]
+        labels = relevance[query_ptr[own.start] : query_ptr[own.stop], None]
+        # Labels far from zero would leave few digits to the scores that are subtracted from them.
+        labels = _centred(labels, sizes)[:, 0]
         weights = np.repeat(query_weights[own], sizes)
         residuals = _centred((labels - rows @ w)[:, None], sizes)[:, 0]
         products += rows.T @ (residuals * weights)

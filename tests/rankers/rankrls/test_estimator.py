@@ -253,7 +253,7 @@ def test_sums_of_residuals_are_those_of_loops(layout):
         rows, labels = X[ptr[q] : ptr[q + 1]].astype(float), y[ptr[q] : ptr[q + 1]]
         residuals = (labels - labels.mean()) - (rows - rows.mean(axis=0)) @ w
         expected += weight * (rows - rows.mean(axis=0)).T @ residuals
-        size = np.abs(labels) + np.abs(rows) @ np.abs(w)
+        size = np.abs(labels - labels.mean()) + np.abs(rows) @ np.abs(w)
         norms += weight * residuals @ residuals, weight * size @ size
     np.testing.assert_allclose(products, expected, rtol=1e-12)
     np.testing.assert_allclose(squares, norms, rtol=1e-12)
@@ -281,3 +281,18 @@ def test_sums_of_residuals_have_digits_for_columns_far_from_zero(layout):
         norm += weight * residuals @ residuals
     np.testing.assert_allclose(products, expected, rtol=1e-12)
     assert squares[0] == pytest.approx(norm, rel=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("solver", ["direct", "cg"])
+def test_labels_far_from_zero_keep_the_digits_of_their_differences(solver, layout):
+    """Scores that are subtracted from labels of 1e12 would keep four decimal places."""
+    problem = random_problem(13, n_features=4)
+    near = dr.RankRLS(1.0, solver).fit(problem.dataset(LAYOUTS[layout]))
+    far = problem._replace(y=problem.y + 1e12)
+    ranker = dr.RankRLS(1.0, solver).fit(far.dataset(LAYOUTS[layout]))
+    refits = ExactRefits(*far.labelled(), 1.0)
+    assert refits.prediction_distance(ranker.coef_) <= 1e-9
+    assert ranker.objective_ == pytest.approx(refits.minimum(), rel=1e-12)
+    assert ranker.relative_rounding_ <= max(1e-12, 2.0 * near.relative_rounding_)
