@@ -282,7 +282,8 @@ def _in_doubt(block: QueryBlock, fits: Sequence[Fits]) -> InDoubt:
     """The queries in doubt of a block of labelled documents.
 
     The predictions of a query move with its model; and a score is a sum of products with features
-    that were not centred, whose rounding is a share of the sum of their sizes.
+    that were not centred, whose rounding is a share of the sum of their sizes. Documents with equal
+    features have equal scores, whatever the model is.
     """
     [fit] = fits
     if not block.n_queries:
@@ -296,8 +297,17 @@ def _in_doubt(block: QueryBlock, fits: Sequence[Fits]) -> InDoubt:
     roots = np.sqrt(block.weights)
     moved = np.divide(fit.moved, roots, out=np.zeros(len(roots)), where=roots > 0.0)
     off = moved + SAFETY * np.finfo(float).eps * summed
-    share = share_of_exact(spread, np.where(sizes > 1, off, 0.0))
+    share = share_of_exact(spread, np.where(_differ(block), off, 0.0))
     return InDoubt(int((share > STATED_ACCURACY).sum()), float(share.max()))
+
+
+def _differ(block: QueryBlock) -> NDArray[np.bool_]:
+    """(n_queries,) whether documents of the query differ in some feature."""
+    X, changes = block.features, np.zeros(block.n_documents, dtype=np.bool_)
+    changes[1:] = (X[1:] != X[:-1]).sum(axis=1) > 0
+    changes[block.query_ptr[:-1]] = False
+    differ: NDArray[np.bool_] = np.logical_or.reduceat(changes, block.query_ptr[:-1])
+    return differ
 
 
 def _unchanged(found: InDoubt) -> InDoubt:

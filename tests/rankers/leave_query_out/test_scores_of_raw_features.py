@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import dranking as dr
 from dranking.errors import AccuracyWarning
@@ -42,3 +43,16 @@ def test_scores_are_exact_within_queries_or_warned_of(seed):
 def test_scores_of_features_without_dependence_come_without_a_warning():
     data = random_problem(3, n_queries=30, n_features=6).dataset()
     assert not scored(dr.RankRLS(0.7).fit(data), data)[1]
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+def test_a_query_of_equal_documents_is_in_no_doubt(layout):
+    """Its scores have no spread, of which rounding could be a share: they are equal in any case."""
+    problem = random_problem(3, n_queries=30, n_features=6)
+    start, end = np.cumsum([0, *problem.sizes])[[4, 5]]
+    assert end - start > 1
+    problem.X[start:end] = problem.X[start]
+    data = problem.dataset(layout)
+    scores, is_warned = scored(dr.RankRLS(0.7).fit(data), data)
+    assert np.ptp(scores[start:end]) == 0.0
+    assert not is_warned
