@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset, View
 from dranking.engine.executor import Executor, Task
-from dranking.engine.placed_dataset import HeldBlocks, PlacedDataset
+from dranking.engine.placed_dataset import HeldBlocks, placed
 
 Columns = NDArray[np.intp]
 
@@ -42,8 +42,8 @@ def submit_with_blocks(
         Further arguments; futures are replaced by their results.
     """
     dataset = dataset.for_blocks(indices)
-    root = dataset.root if isinstance(dataset, View) else dataset
-    if isinstance(root, PlacedDataset):
+    root = placed(dataset)
+    if root is not None:
         view = dataset.over(None) if isinstance(dataset, View) else None
         held = [root.tasks[index] for index in indices]
         arguments = (_with_held, function, view, indices, columns, *args, *held)

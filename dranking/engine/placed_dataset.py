@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.column_forms import Scaling
-from dranking.data.dataset import Dataset
+from dranking.data.dataset import Dataset, View
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.engine.executor import Executor, Task
 
@@ -136,6 +136,12 @@ class PlacedDataset(Dataset):
         """A small result for each block."""
         submit = self._executor.submit
         return self._executor.gather([submit(function, task, name=name) for task in self.tasks])
+
+
+def placed(dataset: Dataset) -> PlacedDataset | None:
+    """The data set itself, or that below a view, if its blocks are on workers; else None."""
+    root = dataset.root if isinstance(dataset, View) else dataset
+    return root if isinstance(root, PlacedDataset) else None
 
 
 class HeldBlocks(Dataset):

@@ -87,14 +87,15 @@ def relative_transposed_times(features: Any, query_ptr: Ints, far: Far, slopes: 
 
 def largest_distances(features: Any, query_ptr: Ints, far: Far) -> Array:
     """(n_features,) largest |x|, and for far columns the largest distance from the medians."""
-    largest = _largest(features)
+    largest = largest_sizes(features)
     largest[far.columns] = 0.0
     for _, columns in _shifted_columns(features, query_ptr, far):
-        largest[far.moving] = np.maximum(largest[far.moving], _largest(columns))
+        largest[far.moving] = np.maximum(largest[far.moving], largest_sizes(columns))
     return largest
 
 
-def _largest(columns: Any) -> Array:
+def largest_sizes(columns: Any) -> Array:
+    """(n_columns,) largest |x| of each column; 0 without documents."""
     if not columns.shape[0]:
         return np.zeros(columns.shape[1])
     largest = abs(columns).max(axis=0)

@@ -83,6 +83,20 @@ def test_measures_of_a_placed_data_set(placed):
     assert found.metrics == dr.evaluate(model, in_memory(), executor="threads").metrics
 
 
+def test_steps_on_pairs_fetch_one_block(placed, monkeypatch):
+    """The other blocks stay on the workers, also while scales of columns are compared."""
+    executor, dataset = placed
+    fetched, fetch = set(), PlacedDataset.block
+
+    def block(self, index, columns=None):
+        fetched.add(index)
+        return fetch(self, index, columns)
+
+    monkeypatch.setattr(PlacedDataset, "block", block)
+    dr.SPD(sgd={"n_epochs": 1, "steps_per_epoch": 100}).fit(dataset, executor=executor)
+    assert len(fetched) == 1
+
+
 def test_blocks_and_columns_are_fetched_one_by_one(placed):
     _, dataset = placed
     columns = np.array([3, 0])

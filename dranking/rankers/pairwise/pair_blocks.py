@@ -13,10 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.mixing import Segment, Source
+from dranking.engine.placed_dataset import placed
 from dranking.errors import SCALE, warn_user
 from dranking.kernels.machine.compile import frozen
 from dranking.kernels.pairwise.differences import as_rows
 from dranking.kernels.pairwise.sgd import Batch, largest_norms, pair_losses
+from dranking.kernels.relative_products import largest_sizes
 from dranking.sampling.pairs import (
     PairRule,
     PairStreams,
@@ -58,7 +60,7 @@ SCALE_DRAWS = 10_000
 """Pairs whose differences are compared, from all blocks together."""
 
 SCALE_VALUES = 2**22
-"""Most differences that are computed at a time."""
+"""Most values of differences that are computed at a time; of sparse documents, on average."""
 
 LABELLED, UNLABELLED, ESTIMATE, NORMS, SCALES = range(5)
 """Uses of random numbers; each use has its own stream for a block."""
@@ -249,30 +251,26 @@ class Differences(NamedTuple):
 
 
 def drawn_differences(problem: PairProblem, seed: int) -> Differences:
-    """Differences over the pairs of all blocks in memory, or of the first block in storage."""
+    """Differences over the pairs of all blocks in memory here, or of the first block elsewhere."""
     source = problem.sources[0]
     dataset, there = source.dataset, np.flatnonzero(source.mass)
-    if not dataset.in_memory:
+    if not dataset.in_memory or placed(dataset) is not None:
         there = there[:1]
     n_draws, streams = -(-SCALE_DRAWS // len(there)), PairStreams(seed, 0, SCALES)
-    at_once = max(1, SCALE_VALUES // dataset.n_features)
     largest, sums, squares = np.zeros((3, dataset.n_features))
     for i in there.tolist():
         block = labelled_block(dataset.block(i).labelled(), problem.rule)
+        features = block.features
+        at_once = max(1, SCALE_VALUES * features.shape[0] // max(1, features.size))
         for n in portions(n_draws, at_once):
             better, worse = block.pairs.draw(streams[i], n)
-            p = _dense(block.features[better]) - _dense(block.features[worse])
-            largest = np.maximum(largest, np.abs(p).max(axis=0))
+            p = features[better].astype(np.float64) - features[worse]
+            largest = np.maximum(largest, largest_sizes(p))
             sums += p.sum(axis=0)
-            squares += np.square(p).sum(axis=0)
+            squares += (p * p).sum(axis=0)
     n_all = n_draws * len(there)
     explained = np.divide(sums**2, n_all * squares, out=np.zeros_like(sums), where=squares > 0.0)
     return Differences(largest, np.sqrt(squares / n_all), explained)
-
-
-def _dense(rows: FeatureMatrix) -> Array:
-    dense: Array = (rows if isinstance(rows, np.ndarray) else rows.toarray()).astype(np.float64)
-    return dense
 
 
 def warn_of_scales(problem: PairProblem, seed: int) -> None:

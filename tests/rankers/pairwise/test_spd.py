@@ -544,6 +544,13 @@ def test_far_scales_are_named_with_a_step_length_too():
         dr.SPD(1e-3, sgd={**FEW, "eta0": 1e-5}).fit(data)
 
 
+def test_no_document_of_sparse_data_becomes_dense(monkeypatch):
+    """The differences of ten thousand pairs are computed, of columns that may be many."""
+    data = random_problem(0, n_features=4, zeros=0.5).dataset(sparse.csr_array)
+    monkeypatch.setattr(sparse.csr_array, "toarray", None)
+    dr.SPD(sgd=FEW).fit(data)
+
+
 def test_every_block_in_memory_is_searched_for_scales():
     problem = ordered_by_the_first_column()
     problem.X[-20:, 3] *= 300.0
