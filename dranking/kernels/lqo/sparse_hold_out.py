@@ -69,11 +69,14 @@ def fit_others(size: int, p: int, weight: float, query: HeldOut) -> float:
         solve_upper(query.factor, unit, t)
         for a in range(p):
             query.inverse[a, b] = unit[query.members[a], 0]
-    left, error = query.columns[p][:size], 0.0
+    left, error, rest = query.columns[p][:size], 0.0, 0.0
     for a in range(p):
         add_multiple(-query.weights[query.members[a], 0], query.columns[a][:size], left)
     for d in range(size):
         error += left[d] * left[d]
+        rest += left[d]
+    # The mean of labels far from zero is rounded, as in `centre_labels`.
+    error = max(error - rest * rest / size, 0.0)
     for a in range(p):
         column, pull = query.columns[a], 0.0
         for d in range(size):

@@ -112,3 +112,14 @@ def test_features_without_dependence_are_certified_in_the_model():
     assert 0.0 < ranker.relative_rounding_ < 1e-11
     facts = ranker.to_model().provenance
     assert facts["relative_rounding"] == ranker.relative_rounding_
+
+
+@pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, sparse.csr_array])
+def test_errors_of_labels_far_from_zero_have_all_digits(layout):
+    """The mean of six labels of 1e13 is rounded by a share of 1e-3 of their differences."""
+    problem = random_problem(5, n_queries=8, n_features=4)
+    far = problem._replace(y=problem.y + 1e13 * (1 + problem.qid))
+    refits = ExactRefits(*far.labelled(), 1.0)
+    ranker = dr.GreedyRankRLS(3).fit(far.dataset(layout))
+    for kept, error in zip(ranker.path_.kept, ranker.path_.lqo_error, strict=True):
+        assert error == pytest.approx(to_float(refits.error(kept)), rel=1e-12)
