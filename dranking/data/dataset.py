@@ -289,7 +289,7 @@ class View(Dataset):
 
     @property
     def click_nights(self) -> tuple[str, str] | None:
-        """That of the source."""
+        """First and last night of the clicks that the labels of the source come from, if known."""
         return self._source.click_nights
 
     def over(self, root: Dataset | None) -> View:

@@ -106,7 +106,7 @@ class Row(NamedTuple):
 
 
 class RejectionRow(NamedTuple):
-    """How often Student's one-sided test rejects a mean of 0 of Gaussian differences.
+    """Rejections of a mean of 0 by Student's one-sided test on Gaussian differences of mean 0.
 
     Attributes
     ----------

@@ -61,7 +61,7 @@ NOTES: Final = {
 """Other numbers that are reported, because they explain the counts; no event is wrong."""
 
 FILTERED: Final = " | "
-"""Between a query and the values of its filters."""
+"""Separator of a query and the values of its filters, and of these values."""
 
 MAX_POSITION = 10_000
 """Deeper positions are mistakes, and tables by position are as wide as the deepest one."""

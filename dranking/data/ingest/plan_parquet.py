@@ -124,7 +124,7 @@ def distinct_schemas(footers: Sequence[ReadFooter]) -> Schemas:
 
 
 def reader_bytes(footers: Sequence[ReadFooter], columns: Sequence[str]) -> int:
-    """About the memory of a reader of some columns that is open in the largest row group."""
+    """Estimated bytes of a reader of some columns that is open in the largest row group."""
     most: dict[bytes, NDArray[np.int64]] = {}
     for footer in footers:
         found = most.get(footer.schema, footer.column_bytes)

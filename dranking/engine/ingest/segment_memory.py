@@ -96,7 +96,7 @@ class _Need(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """What users can do about the data."""
+        """Advice on the data, as a sentence that ends an error."""
         smaller = ", or write smaller row groups" if self.is_mostly_reader else ""
         return f"leave features out with --features or --exclude{smaller}."
 

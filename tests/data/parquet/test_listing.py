@@ -1,4 +1,4 @@
-"""Which files of a folder are read: links, hidden names, endings, what dranking wrote."""
+"""The files of a folder that are read: links, hidden names, endings, outputs of dranking."""
 
 import os
 import shutil

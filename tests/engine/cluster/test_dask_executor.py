@@ -1,4 +1,4 @@
-"""What the executor asks the workers of a cluster."""
+"""Questions of the executor to the workers of a cluster."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""What a killed driver leaves in the scratch place is debris, like any other part of an output."""
+"""Scratch files of a killed driver are debris, like any other part of an output."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""What cleaning may delete while other processes write, stand still, or read."""
+"""Cleaning while other processes write, stand still, or read."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""What processes that died leave behind: removed, or restored."""
+"""Leftovers of processes that died are removed, or restored."""
 
 import os
 import signal
