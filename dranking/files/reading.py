@@ -101,7 +101,7 @@ def file_size(place: Place) -> int:
 
 def check_regular(place: Place) -> None:
     """Raise DataError for a pipe or a device, whose reader may wait forever."""
-    if is_local(place) and place.exists() and not (place.is_file() or place.is_dir()):
+    if is_local(place) and exists(place) and not (place.is_file() or place.is_dir()):
         raise DataError(
             f"{place}: is no regular file but a pipe or a device; write the data to a file first."
         )

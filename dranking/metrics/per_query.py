@@ -15,6 +15,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace, as_place, is_local
 from dranking.files.reading import arrow_input
+from dranking.files.requests import request
 from dranking.files.writing.atomic_files import atomic_path
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary, aggregate, evaluate_queries
@@ -169,7 +170,7 @@ def write_per_query(path: AnyPlace, per_query: PerQuery, overwrite: bool = False
 def is_per_query(path: AnyPlace) -> bool:
     """Whether a parquet file with values of queries, not scores of documents, is at a path."""
     place = as_place(path)
-    if is_local(place) and not place.is_file():
+    if is_local(place) and not request(place, place.is_file):
         return False
     try:
         with arrow_input(place) as file:

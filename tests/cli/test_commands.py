@@ -1,10 +1,13 @@
 """The contract of the command line: JSON, exit codes, and outputs that are whole or not there."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -286,6 +289,40 @@ def test_data_that_is_not_there(dranking: Call, tmp_path: Path) -> None:
     code, _, err = dranking("info", tmp_path / "nothing.zarr")
     assert code == 3
     assert "no such file" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("export closed/m.json --format sql --output m.sql", 3),
+        ("compare closed/a.parquet closed/b.parquet", 3),
+        ("clicks info closed/c.store", 3),
+        ("stats expire closed/st --before 2026-01-01", 3),
+        ("select data.txt --n-features 1 --output m.json --scheduler closed/x.py", 3),
+        ("retrain closed/r.toml", 2),
+        ("retrain open.toml", 3),
+    ],
+)
+def test_a_folder_that_may_not_be_entered(
+    dranking: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, code: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("data.txt").write_text("1 qid:1 1:1\n0 qid:1 1:2\n")
+    Path("open.toml").write_text(
+        'data = {train = ["closed/*.parquet"], holdout = ["data.txt"]}\n'
+        'model = {kind = "rankrls", regularization = 1.0}\n'
+        'registry = {location = "registry"}\n'
+    )
+    stat = os.stat
+
+    def refuse(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
+        if "closed/" in str(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stat(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", refuse)
+    found, _, err = dranking(*words.split())
+    assert (found, "Permission denied" in err) == (code, True), err
 
 
 def test_a_model_that_does_not_fit(dranking: Call, letor: Write, tmp_path: Path) -> None:

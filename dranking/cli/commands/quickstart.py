@@ -101,11 +101,13 @@ def _ingest(judged: Judged, output: Path, name: str) -> Any:
 
     from dranking.data.ingest.row_rules import RowRules
     from dranking.engine.ingest.ingest import ingest
+    from dranking.files.writing.atomic_files import atomic_path
 
     text = output / f"{name}.txt"
-    dump_svmlight_file(
-        judged.features, judged.relevance, str(text), zero_based=False, query_id=judged.qid
-    )
+    with atomic_path(text, overwrite=True) as file:
+        dump_svmlight_file(
+            judged.features, judged.relevance, str(file), zero_based=False, query_id=judged.qid
+        )
     rules = RowRules(n_features=N_PIXELS)
     dataset, _ = ingest([text], output / f"{name}.zarr", rows=rules, overwrite=True)
     note(f"ingested {text}: {dataset.n_documents:,} documents of {dataset.n_queries} queries")

@@ -12,6 +12,7 @@ from dranking.errors import DataError, problems_in
 from dranking.files.json_files import MAX_JSON_BYTES, parse_json, unsealed
 from dranking.files.places import Place, is_local
 from dranking.files.reading import exists, file_size, read_bytes
+from dranking.files.requests import request
 from dranking.files.writing.output_checks import MANIFEST_NAME
 
 Manifest = TypeVar("Manifest", bound=BaseModel)
@@ -110,7 +111,7 @@ def read_manifest(
 
 
 def _read_text(directory: Place, file: Place, kind: DirectoryKind) -> bytes:
-    if is_local(directory) and directory.is_file():
+    if is_local(directory) and request(directory, directory.is_file):
         raise DataError(f"{directory}: not a directory, so not a {kind.name} directory.")
     try:
         size = file_size(file)

@@ -20,6 +20,7 @@ from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, problems_in
 from dranking.files.json_files import read_json
 from dranking.files.places import AnyPlace, as_place, is_local
+from dranking.files.requests import request
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.rankers.linear.scoring import locate_features, score_block, table_scores
 
@@ -194,7 +195,7 @@ def load_model(path: AnyPlace) -> LinearModel:
         If the file does not exist, is not a model, is of a newer schema, or has wrong content.
     """
     file = as_place(path)
-    if is_local(file) and file.is_dir():
+    if is_local(file) and request(file, file.is_dir):
         raise DataError(f"{file}: is a directory; give the file of a linear model.")
     try:
         content = read_json(file, MAX_MODEL_BYTES)

@@ -132,7 +132,7 @@ def _names(pattern: str) -> list[str]:
     place = as_place(pattern)
     if isinstance(place, Path):
         # A name may have brackets, and it is shown as it was given.
-        return [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern, recursive=True))
+        return [pattern] if exists(place) else sorted(glob.glob(pattern, recursive=True))
     if exists(place):
         return [pattern]
     found = request(place, lambda: place.fs.glob(place.path))

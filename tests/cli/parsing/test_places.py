@@ -162,6 +162,20 @@ def test_quickstart_names_a_folder_that_cannot_be_made(tmp_path, dranking, monke
     assert (code, "/q: cannot be made, Permission denied. Name another" in err) == (2, True)
 
 
+def test_quickstart_names_a_file_that_it_may_not_write(tmp_path, dranking, monkeypatch):
+    opened = open
+
+    def refuse(path, *arguments, **options):
+        if str(path).startswith(str(tmp_path)):
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr("builtins.open", refuse)
+    code, _, err = dranking("quickstart", "-o", tmp_path)
+    said = f"{tmp_path / 'train.txt'}: cannot be written, Permission denied"
+    assert (code, said in err) == (2, True), err
+
+
 def test_quickstart_refuses_a_url(here, dranking):
     code, _, err = dranking("quickstart", "-o", "memory://somewhere/q")
     assert code == 2

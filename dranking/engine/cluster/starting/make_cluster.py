@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 
 from dranking.engine.cluster.deadlines import DeadlineError, setting, within
 from dranking.errors import DrankingError, TryAgainError, UsageError
+from dranking.files.reading import exists
 from dranking.files.redaction import without_secrets
 
 Maker: TypeAlias = Callable[[dict[str, Any]], Any]
@@ -21,8 +22,10 @@ def load_maker(path: Path) -> Maker:
     ------
     UsageError
         If there is no such file, or no such function in it, or if loading the file fails.
+    DataError
+        If the user may not enter the folder of the file.
     """
-    if not path.exists():
+    if not exists(path):
         raise UsageError(f"{path}: there is no such file; it should define make_cluster(options).")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
