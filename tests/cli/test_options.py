@@ -162,6 +162,11 @@ def test_the_help_of_tune_has_the_losses_of_one_model(model):
     assert set(re.findall(r"[\w-]+", named)) - {"or", "and"} == set(losses)
 
 
+def test_a_model_without_a_name_at_the_end_is_named(dranking):
+    code, _, told = dranking("tune", "data.txt", "--regularization", "1,8", "--model")
+    assert (code, "Option '--model' requires an argument" in told) == (2, True)
+
+
 def test_help_of_tune_takes_the_model_from_anywhere_and_says_what_is_required():
     runs = (
         ["tune", "--model", "lcra", "--help"],

@@ -65,7 +65,7 @@ class TuneCommand(TopicCommand):
         """Parse `--model` first: `--help` ends the parsing, and shows the options of the model."""
         own = args[: args.index("--")] if "--" in args else args
         for i, word in enumerate(own):
-            if word == "--model" or word.startswith("--model="):
+            if word.startswith("--model=") or (word == "--model" and i + 1 < len(own)):
                 n = 2 if word == "--model" else 1
                 args = [*args[i : i + n], *args[:i], *args[i + n :]]
                 break
