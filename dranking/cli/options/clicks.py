@@ -87,8 +87,8 @@ class ClickOptions:
         if self.clicks is not None and self.propensities is None:
             raise UsageError("--clicks needs --propensities, the file of propensities.")
         needs = ("propensities", "clicks_since", "clicks_until", "trained_on", "baseline")
-        for name in needs if self.clicks is None else ():
-            if getattr(self, name) is not None:
+        for name in (*needs, "allow_same_nights") if self.clicks is None else ():
+            if getattr(self, name) not in (None, False):
                 raise UsageError(f"--{name.replace('_', '-')} needs --clicks.")
         if self.trained_until is not None and self.trained_on is None:
             raise UsageError("--trained-until needs --trained-on.")

@@ -400,3 +400,5 @@ def test_the_command(tmp_path, capsys):
     assert "--clicks needs --propensities" in capsys.readouterr().err
     assert run([*call[:3], "--trained-on", "x"]) == 2
     assert "--trained-on needs --clicks" in capsys.readouterr().err
+    assert run([*call[:3], "--allow-same-nights"]) == 2
+    assert "--allow-same-nights needs --clicks" in capsys.readouterr().err
