@@ -74,6 +74,25 @@ MOST_NAMES = 10
 """Names in a message."""
 
 
+def of_ingest(name: str, value: object = True) -> str:
+    """An option of `dranking ingest` in messages, which commands without it show, too.
+
+    Parameters
+    ----------
+    name
+        Parameter of `dranking.ingest`, and key of ``[data]`` in a retraining configuration.
+    value
+        Value to give; True is that of a flag.
+
+    Examples
+    --------
+    >>> of_ingest("regroup")
+    '--regroup of dranking ingest (in Python regroup=True, for retrain data.regroup)'
+    """
+    option = f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+    return f"{option} of dranking ingest (in Python {name}={value!r}, for retrain data.{name})"
+
+
 class AccuracyWarning(UserWarning):
     """A stated number has fewer digits than the project promises, and which."""
 
@@ -88,6 +107,18 @@ def listed(names: Sequence[str]) -> str:
     """
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def quoted(names: Sequence[str], most: int = 20) -> str:
+    """The first names of columns in quotes, and the number of all.
+
+    Examples
+    --------
+    >>> quoted(["bm25", "title, body"])
+    "'bm25', 'title, body'"
+    """
+    shown = ", ".join(map(repr, names[:most]))
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > most else shown
 
 
 class ComparisonWarning(UserWarning):

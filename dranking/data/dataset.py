@@ -391,6 +391,7 @@ def documents_needed() -> DataError:
     """The error for a computation that needs documents but gets a statistics store."""
     return DataError(
         "statistics stores hold no documents. They serve greedy-rankrls, rankrls and the choice of "
-        "their settings by squared leave-query-out error (tune --criterion lqo-squared_error); "
+        "their settings by squared leave-query-out error (dranking tune --criterion "
+        "lqo-squared_error); "
         "ranking measures, predictions and other rankers need documents: give the data itself."
     )

@@ -61,7 +61,7 @@ def with_forms(
         kinds = " then ".join(transform.kind for transform in dataset.transforms)
         raise DataError(
             f"the data was scaled by {kinds}, and forms are forms of raw features; give raw data "
-            "(ingest --normalize none, and a ranker with normalize='none')."
+            "(dranking ingest --normalize none, and a ranker with normalize='none')."
         )
     features = [np.array([feature]) for feature in range(dataset.n_features)]
     columns: list[list[Form | None]] = []

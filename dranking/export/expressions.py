@@ -34,7 +34,8 @@ def vespa(terms: Sequence[Term], name: str) -> str:
         raise UsageError(
             f"Vespa cannot have {what}: a name has letters, digits and _, and does not begin with "
             "a digit. Set the names of features in Vespa (rank features such as bm25(title), or "
-            "attributes) with --feature-names, and the name of the profile with --name."
+            "attributes) with --feature-names (for retrain export.feature_names), and the "
+            "name of the profile with --name (for retrain export.name)."
         )
     score = _sum(
         terms,

@@ -80,7 +80,8 @@ def _term(name: str, weight: float, steps: Sequence[Form | None]) -> Term:
             raise UsageError(
                 f"the model scales its features by {step.kind}, over all documents of a "
                 "query, but an engine scores every document on its own. Train on features that are "
-                "scaled document by document (ingest --normalize none, standard, log or quantile)."
+                "scaled document by document (dranking ingest --normalize none, standard, log "
+                "or quantile)."
             )
         if isinstance(step, Log | Quantile):
             if place:

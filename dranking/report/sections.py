@@ -87,8 +87,8 @@ def sections_of(content: Content) -> Iterator[Section]:
         yield Section(
             "How to reproduce",
             [
-                "The same data, configuration (including --set and environment variables) and code "
-                "give the same model, bit for bit."
+                "The same data, configuration (including --set of dranking retrain and environment "
+                "variables) and code give the same model, bit for bit."
             ],
             code=content.command,
         )

@@ -18,7 +18,7 @@ def clean(
         Place,
         typer.Argument(
             help="A data set, statistics store, bilinear model or folder of scores, or the folder "
-            "that was given as --scratch, whose other files stay.",
+            "that was given as --scratch of dranking ingest, whose other files stay.",
             metavar="DIRECTORY",
         ),
     ],

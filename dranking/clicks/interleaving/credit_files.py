@@ -14,7 +14,7 @@ import pyarrow.json
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from dranking.errors import DataError
+from dranking.errors import DataError, quoted
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import arrow_input, exists, list_files
 
@@ -96,7 +96,7 @@ def _read(
     for name in (columns.user, columns.time, columns.credit):
         if name not in table.column_names:
             raise DataError(
-                f"{file}: has no column {name!r}; there are {', '.join(table.column_names)}. Name "
+                f"{file}: has no column {name!r}; there are {quoted(table.column_names)}. Name "
                 "the columns with --user-column, --time-column and --credit-column."
             )
         if n_missing := table.column(name).null_count:

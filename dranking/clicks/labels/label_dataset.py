@@ -371,5 +371,5 @@ def _check_matched(
     raise DataError(
         f"the data lacks {n_missing:,} of {table.n_documents:,} documents that were shown"
         f"{queries}. Compare the ids of queries and documents in log and data, "
-        "or allow more with --max-unmatched."
+        "or allow more with --max-unmatched (for retrain clicks.max_unmatched)."
     )

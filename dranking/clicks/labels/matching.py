@@ -175,7 +175,7 @@ def document_ids_of(block: QueryBlock) -> pa.Array:
     if block.doc_ids is None:
         raise DataError(
             "the data has no document ids, by which clicks find their documents; ingest it with "
-            "document ids (--docid-column)."
+            "document ids (dranking ingest --docid-column)."
         )
     return _texts(block.doc_ids)
 

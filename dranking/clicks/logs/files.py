@@ -16,7 +16,7 @@ from dranking.data.letor.text_source import is_compressed
 from dranking.data.parquet.hive_folders import folder_values
 from dranking.data.parquet.listing import is_hidden, parts_below
 from dranking.data.parquet.part import ParquetPart, read_part
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, UsageError, quoted
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import exists, file_size, list_files, open_input
 
@@ -175,7 +175,7 @@ def check_columns(name: str, schema: pa.Schema, needed: Sequence[str]) -> None:
     absent = [column for column in needed if not has_column(schema, column)]
     if absent:
         raise DataError(
-            f"{name}: there is no column {', '.join(map(repr, absent))}; the columns are "
-            f"{', '.join(map(repr, schema.names))}. Name the columns of the log by options such as "
+            f"{name}: there is no column {quoted(absent)}; the columns are "
+            f"{quoted(schema.names)}. Name the columns of the log by options such as "
             "--session-column."
         )

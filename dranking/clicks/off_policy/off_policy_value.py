@@ -172,7 +172,7 @@ def _effective_queries(values: QueryValues, name: str, max_missing: float) -> fl
             f"({n_missing:,.0f} of {n_missing + n:,.0f} queries), and {max_missing:.0%} may be: "
             "the value would be one of other queries than those that users ask. Compare the ids of "
             "queries, give the documents of the others, or, for queries that were held out on "
-            "purpose, allow more with --max-missing."
+            "purpose, allow more with --max-missing (for retrain clicks.max_missing)."
         )
     n_effective = effective_queries(values.traffic)
     if n_effective < FEWEST_QUERIES:

@@ -53,7 +53,8 @@ class Pages:
         if block.doc_ids is None:
             raise DataError(
                 "the documents of the data have no ids, so that their clicks cannot be found; name "
-                "the column of ids with --docid-column."
+                "the column of ids with --docid-column (Columns(docid=...), for retrain "
+                "data.docid)."
             )
         _check_documents_once(block, block.doc_ids)
         order = rank_order(np.asarray(scores, dtype=np.float64), block.query_ptr)

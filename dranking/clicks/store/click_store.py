@@ -180,7 +180,9 @@ class ClickStore:
             If the store was built without users.
         """
         if not self.has_users:
-            raise DataError(f"{self.place}: has no counts by user; build it with --users.")
+            raise DataError(
+                f"{self.place}: has no counts by user; build it with dranking clicks build --users."
+            )
         tables = [
             (night, read_table(self.place, str(table.users_name), str(table.users_checksum)))
             for night, table in self._tables_of(bucket)

@@ -15,10 +15,10 @@ from dranking.data.parquet.common_layout import common_layout, with_types
 from dranking.data.parquet.hive_folders import ReadFooter
 from dranking.data.roles import DOC_ID, RELEVANCE, RESERVED, WEIGHT, Columns
 from dranking.data.store.dataset import StoredDataset
-from dranking.data.tables.columns import Layout, listed
+from dranking.data.tables.columns import Layout
 from dranking.data.tables.ids import as_ids
 from dranking.data.tables.recorded_scalings import Schemas
-from dranking.errors import DataError
+from dranking.errors import DataError, quoted
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,9 @@ def _check_known(schemas: Schemas, found: Layout, asked: Columns, before: Stored
     instead = " in place of the named features" if asked.features else ""
     raise DataError(
         f"{where}: the data set {before.path}, to which it is appended, has no column "
-        f"{listed(new)}, so the values would be lost. Leave columns out with --exclude "
-        f"{','.join(left_out)} (Columns(exclude=[...])){instead}, or ingest everything anew with "
+        f"{quoted(new)}, so the values would be lost. Leave columns out with --exclude "
+        f"{','.join(left_out[:20])}{',...' if len(left_out) > 20 else ''} (Columns(exclude=[...]), "
+        f"for retrain data.exclude){instead}, or ingest everything anew with dranking ingest "
         "--overwrite."
     )
 

@@ -10,7 +10,7 @@ from dranking.data.ingest.row_source import RowSource
 from dranking.data.ingest.text_rows import TextRows
 from dranking.data.regrouping.layout import HashCollisionError
 from dranking.data.tables.query_rows import run_starts
-from dranking.errors import DataError
+from dranking.errors import DataError, of_ingest
 
 
 def repeated_query(source: RowSource) -> DataError:
@@ -45,6 +45,6 @@ def _error(source: RowSource, query: Any, first: int, last: int, again: int) -> 
     counted = "" if isinstance(source, TextRows) else "; rows count from 0"
     return DataError(
         f"{source.place(again)}: query {query} appears again (first at {place(first)}, ended at "
-        f"{place(last)}{counted}). Rows of a query must be adjacent; pass --regroup to sort them "
-        "together."
+        f"{place(last)}{counted}). Rows of a query must be adjacent; pass "
+        f"{of_ingest('regroup')} to sort them together."
     )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.tables.numeric_values import LARGEST_GRADE
+from dranking.errors import of_ingest
 from dranking.kernels.text import tokenizer
 
 _FORM = "A line reads: <relevance> qid:<id> <index>:<value> ... # comment"
@@ -99,7 +100,7 @@ def invalid_index(
     return InvalidLine(
         int(lines[wide[0]]),
         f"feature index {widths[wide[0]]} exceeds the {n_features} features that were announced; "
-        f"pass --n-features {widths[wide[0]]}, or more if later lines need it.",
+        f"pass {of_ingest('n_features', int(widths[wide[0]]))}, or more if later lines need it.",
     )
 
 
@@ -114,7 +115,7 @@ def unlikely_index(
     return InvalidLine(
         found.line,
         f"feature index {index:,}: every row of dense data would take {4 * index:,} bytes; pass "
-        "--sparse, or --n-features if the index is right.",
+        f"{of_ingest('sparse')}, or, if the index is right, {of_ingest('n_features', index)}.",
     )
 
 

@@ -18,7 +18,7 @@ from dranking.data.letor.invalid_lines import (
 )
 from dranking.data.letor.text_source import TextNullPolicy
 from dranking.data.tables.numeric_values import LARGEST_GRADE
-from dranking.errors import DataError
+from dranking.errors import DataError, of_ingest
 from dranking.kernels.text import tokenizer
 from dranking.kernels.text.tokenizer import TokenTable, scatter_rows, tokenize
 
@@ -267,7 +267,8 @@ def _features(table: TokenTable, start: int, stop: int, form: BlockForm) -> Feat
         if n_bytes > MAX_DENSE_BYTES:
             raise DataError(
                 f"{shape[0]} documents of {shape[1]} features would take "
-                f"{n_bytes / 2**30:.0f} GiB as a dense block; read the data as sparse (--sparse)."
+                f"{n_bytes / 2**30:.0f} GiB as a dense block; read the data as sparse, with "
+                f"{of_ingest('sparse')}."
             )
         dense = np.zeros(shape, dtype=np.float32)
         scatter_rows(pointers, table.columns, table.values, dense)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dranking.errors import DataError
+from dranking.errors import DataError, of_ingest
 from dranking.kernels.text.tokenizer import TokenTable
 
 
@@ -49,12 +49,12 @@ def check_widths(paths: Sequence[str], widest: Sequence[WidestRow], announced: i
     if announced is None and last.width == 0:
         raise DataError(
             f"{path}: holds no features; if all features are meant to be zero, give their "
-            "number (--n-features)."
+            f"number, for example {of_ingest('n_features', 46)}."
         )
     if announced is None and last.width != first.width:
         raise DataError(
             f"{path}:{last.line}: the largest feature index of this file is {last.width}, but "
             f"the largest of {first_path} is {first.width} (line {first.line}). If features "
-            f"that a file does not name are meant to be zero, pass --n-features "
-            f"{max(first.width, last.width)}."
+            f"that a file does not name are meant to be zero, pass "
+            f"{of_ingest('n_features', max(first.width, last.width))}."
         )

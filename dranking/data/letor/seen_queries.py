@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from dranking.data.letor.invalid_lines import InvalidLine
+from dranking.errors import of_ingest
 from dranking.kernels.text.tokenizer import TokenTable
 
 
@@ -72,7 +73,8 @@ class SeenQueries:
         last = place(self._last_files[ordinal], self._last_lines[ordinal])
         return (
             f"query {key.decode(errors='replace')} appears again (first at {first}, ended at "
-            f"{last}). Rows of a query must be adjacent; pass --regroup to sort them together."
+            f"{last}). Rows of a query must be adjacent; pass {of_ingest('regroup')} to "
+            "sort them together."
         )
 
 

@@ -41,7 +41,7 @@ def ingest_advice(
     for option, value in options.items():
         command += [option, value] if value else []
     command += ["--no-relevance"] if roles.relevance is None else []
-    files = "the files and --where" if where else "the files"
+    files = "the files and their condition" if where else "the files"
     return (
         f"bring them together once, and give {OUTPUT} in place of {files}: "
         f"{shlex.join([*command, '--output', OUTPUT])} (in Python, dr.ingest)."

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dranking.errors import UsageError
+from dranking.errors import UsageError, listed
 
 _COMPARISONS: dict[type[ast.cmpop], Any] = {
     ast.Eq: pc.equal,
@@ -178,7 +178,7 @@ def _key(node: ast.expr, columns: Mapping[str, pa.Array]) -> pa.Array:
     if not isinstance(node, ast.Name):
         raise SyntaxError(f"{ast.unparse(node)} is not the name of a key")
     if node.id not in columns:
-        known = ", ".join(sorted(columns)) if columns else "there are none"
+        known = listed(sorted(columns)) if columns else "there are none"
         raise UsageError(
             f"--where: no folder is named {node.id}=...; the keys of the folders are: {known}."
         )

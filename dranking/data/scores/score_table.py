@@ -14,7 +14,7 @@ from dranking.data.tables.any_table import as_table
 from dranking.data.tables.ids import as_ids, check_no_null
 from dranking.data.tables.numeric_values import as_numbers
 from dranking.data.tables.query_rows import run_starts
-from dranking.errors import DataError
+from dranking.errors import DataError, quoted
 
 QID, DOCID, SCORE = "qid", "docid", "score"
 """Columns of scores that this package wrote."""
@@ -103,9 +103,9 @@ class ScoreTable:
         absent = [name for name in (qid, score) if name not in rows.column_names]
         if absent:
             raise DataError(
-                f"{where}: there is no column {', '.join(map(repr, absent))}. Scores are a table "
+                f"{where}: there is no column {quoted(absent)}. Scores are a table "
                 f"of qid, docid (optional) and score; the columns are "
-                f"{', '.join(map(repr, rows.column_names))}. {_how_to_name(absent, score, where)}"
+                f"{quoted(rows.column_names)}. {_how_to_name(absent, score, where)}"
             )
         documents = rows[docid] if docid in rows.column_names else None
         return cls(rows[qid], rows[score], documents, where)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dranking.data.roles import Columns
-from dranking.errors import DataError, DrankingError, UsageError
+from dranking.errors import DataError, DrankingError, UsageError, quoted
 
 BATCH_ROWS = 65_536
 """Most rows of a batch of a table in memory."""
@@ -218,7 +218,7 @@ def _is_arrow_dataset(value: Any) -> bool:
 def _from_pandas(frame: Any) -> pa.Table:
     frame = frame.rename(columns=str)
     if not frame.columns.is_unique:
-        twice = ", ".join(repr(name) for name in frame.columns[frame.columns.duplicated()].unique())
+        twice = quoted(frame.columns[frame.columns.duplicated()].unique().tolist())
         raise DataError(f"columns of the table occur more than once: {twice}; rename or drop them.")
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)

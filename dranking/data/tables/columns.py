@@ -6,7 +6,7 @@ numbers per feature or one column of fixed-size lists.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from dranking.data.roles import DOC_ID, FEATURES, QID, RELEVANCE, RESERVED, WEIG
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import is_text
 from dranking.data.tables.numeric_values import is_number
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, UsageError, listed, quoted
 from dranking.files.json_files import parse_json
 
 TABLE, DASK_FRAME = "the table", "the dask DataFrame"
@@ -92,7 +92,7 @@ def find_layout(schema: pa.Schema, columns: Columns, where: str) -> Layout:
     """
     repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if repeated:
-        raise DataError(f"{where}: columns occur more than once: {listed(repeated)}; rename them.")
+        raise DataError(f"{where}: columns occur more than once: {quoted(repeated)}; rename them.")
     _check_there(schema, columns.exclude, where)
     roles = _find_roles(schema, columns, where)
     _check_role_types(schema, roles, where)
@@ -144,7 +144,7 @@ def _find_roles(schema: pa.Schema, columns: Columns, where: str) -> Roles:
     if twice or excluded:
         raise UsageError(
             f"{where}: one column cannot have two roles, or have a role and be left out: "
-            f"{listed(sorted({*twice, *excluded}))}."
+            f"{quoted(sorted({*twice, *excluded}))}."
         )
     named = [role for role in MEANINGS if getattr(roles, role) is not None]
     absent = [role for role in named if getattr(roles, role) not in schema.names]
@@ -157,8 +157,8 @@ def _check_there(schema: pa.Schema, names: Sequence[str], where: str, advice: st
     absent = [name for name in names if name not in schema.names]
     if absent:
         raise DataError(
-            f"{where}: there is no column {listed(absent)}. The columns are "
-            f"{listed(schema.names)}.{advice}"
+            f"{where}: there is no column {quoted(absent)}. The columns are "
+            f"{quoted(schema.names)}.{advice}"
         )
 
 
@@ -180,7 +180,8 @@ def _how_to_name(roles: Sequence[str], where: str) -> str:
             "frame.rename(columns=...)."
         )
     hints = [
-        f" Name the column of {MEANINGS[role]} with --{role}-column (Columns({role}=...))."
+        f" Name the column of {MEANINGS[role]} with --{role}-column (Columns({role}=...), "
+        f"for retrain data.{role})."
         for role in roles
     ]
     if RELEVANCE in roles:
@@ -234,7 +235,7 @@ def no_score_column(name: str, features: Sequence[str], where: str) -> DataError
 
 
 def _choices(features: Sequence[str]) -> str:
-    return f"The columns to rank by are {listed(features) or 'none'}."
+    return f"The columns to rank by are {quoted(features) or 'none'}."
 
 
 def _possible_features(schema: pa.Schema, columns: Columns, roles: Roles) -> list[pa.Field]:
@@ -260,20 +261,20 @@ def _guess_features(
         if rest:
             raise DataError(
                 f"{where}: has the list column {FEATURES!r} and columns of numbers "
-                f"({listed([f.name for f in rest])}). Name the features with --features "
-                "(Columns(features=[...])), or leave columns out with --exclude "
-                "(Columns(exclude=[...]))."
+                f"({quoted([f.name for f in rest])}). Name the features with --features "
+                "(Columns(features=[...]), for retrain data.features), or leave columns out "
+                "with --exclude (Columns(exclude=[...]), for retrain data.exclude)."
             )
         _check_feature_type(schema, FEATURES, where)
         return (FEATURES,)
     if not rest and columns.needed is not None and not columns.needed:
         return ()
     if not rest:
-        wanted = "" if columns.needed is None else f" of those needed ({listed(columns.needed)})"
+        wanted = "" if columns.needed is None else f" of those needed ({quoted([*columns.needed])})"
         raise DataError(
             f"{where}: there is no feature column{wanted}: no column of numbers beside "
-            f"{listed(sorted(passed_over))}, and no fixed-size-list column {FEATURES!r}. The "
-            f"columns are {', '.join(f'{f.name} ({f.type})' for f in schema)}."
+            f"{quoted(sorted(passed_over))}, and no fixed-size-list column {FEATURES!r}. The "
+            f"columns are {listed([f'{f.name} ({f.type})' for f in schema])}."
         )
     return tuple(field.name for field in rest)
 
@@ -291,28 +292,31 @@ def _not_features(refused: Sequence[pa.Field], where: str) -> DataError:
         "the name of ids, grades or weights" if field.name in RESERVED else str(field.type)
         for field in refused
     ]
-    listed = ", ".join(f"{n!r} ({r})" for n, r in zip(names[:50], reasons, strict=False))
-    more = f", ... ({len(names)} in all)" if len(names) > 50 else ""
-    leave_out, choose = _how_to_leave_out(names[:50], where)
+    shown = ", ".join(f"{n!r} ({r})" for n, r in zip(names[:20], reasons, strict=False))
+    more = f", ... ({len(names)} in all)" if len(names) > 20 else ""
+    leave_out, choose = _how_to_leave_out(names, where)
     return DataError(
-        f"{where}: {len(names)} column(s) cannot be features: {listed}{more}. Features are "
+        f"{where}: {len(names)} column(s) cannot be features: {shown}{more}. Features are "
         f"integers, floats, decimals or booleans. Leave these columns out with {leave_out}, or "
         f"name the features with {choose}."
     )
 
 
 def _how_to_leave_out(names: Sequence[str], where: str) -> tuple[str, str]:
-    """The ways to leave columns out of a table, and to name the features."""
+    """The ways to leave columns out of a table, 20 of them named, and to name the features."""
+    more = ["..."] if len(names) > 20 else []
+    shown = f"[{', '.join([*map(repr, names[:20]), *more])}]"
     if where == DASK_FRAME:
-        return f"frame.drop(columns={list(names)!r})", "frame[[...]]"
+        return f"frame.drop(columns={shown})", "frame[[...]]"
     if where == TABLE:
         return (
-            f"table.drop(columns={list(names)!r}) or dr.from_table(table, dr.Columns(exclude=...))",
+            f"table.drop(columns={shown}) or dr.from_table(table, dr.Columns(exclude=...))",
             "dr.Columns(features=[...])",
         )
     return (
-        f"--exclude {','.join(names)} (Columns(exclude=[...]), for retrain data.exclude)",
-        "--features (Columns(features=[...]))",
+        f"--exclude {','.join([*names[:20], *more])} (Columns(exclude=[...]), for retrain "
+        "data.exclude)",
+        "--features (Columns(features=[...]), for retrain data.features)",
     )
 
 
@@ -327,7 +331,7 @@ def _check_named_features(schema: pa.Schema, columns: Columns, roles: Roles, whe
     if repeated or taken:
         raise UsageError(
             "name each feature column once, and no column that has another role; repeated or with "
-            f"another role: {listed(repeated + taken)}."
+            f"another role: {quoted(repeated + taken)}."
         )
     _check_there(schema, chosen, where)
     for name in chosen:
@@ -361,10 +365,3 @@ def _pandas_index(schema: pa.Schema) -> list[str]:
         return [name for name in index if isinstance(name, str)]
     except (KeyError, ValueError, TypeError):
         return []
-
-
-def listed(names: Collection[str]) -> str:
-    """Names of columns for an error; at most 20."""
-    ordered = list(names)
-    shown = ", ".join(repr(name) for name in ordered[:20])
-    return f"{shown}, ... ({len(ordered)} in all)" if len(ordered) > 20 else shown

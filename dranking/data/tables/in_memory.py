@@ -30,7 +30,7 @@ from dranking.data.tables.numeric_values import (
 from dranking.data.tables.query_rows import check_adjacent, run_starts
 from dranking.data.tables.recorded_scalings import recorded_transforms
 from dranking.data.tables.rows_to_block import concat_ids, fill_from_columns, rows_to_block
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, UsageError, listed
 
 
 class MemoryDataset(Dataset):
@@ -255,7 +255,7 @@ def _as_features(X: Any) -> tuple[Any, tuple[str, ...] | None]:
         ]
         if others:
             raise DataError(
-                f"{len(others)} column(s) of X cannot be features: {', '.join(others)}. Features "
+                f"{len(others)} column(s) of X cannot be features: {listed(others)}. Features "
                 "are numbers. Drop these columns, or encode them, as pandas.get_dummies does "
                 "for categories."
             )

@@ -60,7 +60,8 @@ def recorded_transforms(schemas: Schemas, feature_names: Sequence[str]) -> Trans
     if transforms and unknown:
         raise DataError(
             f"{first_place}: its values are scaled, but column {unknown[0]!r} was added "
-            "afterwards; leave it out with --exclude (exclude=)."
+            "afterwards; leave it out with --exclude (Columns(exclude=[...]), for retrain "
+            "data.exclude)."
         )
     if not transforms:
         return ()

@@ -9,7 +9,7 @@ from typing import Any
 from dranking.data.texts.collection import KIND, Collection, load_collection
 from dranking.data.texts.make_collection import collection, text_collection
 from dranking.data.texts.tfidf import TextVectorizer
-from dranking.errors import DataError, DrankingError, UsageError
+from dranking.errors import DataError, DrankingError, UsageError, quoted
 from dranking.files.folders.array_folder import is_array_folder
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import arrow_input, exists, open_input
@@ -90,9 +90,7 @@ def _read_table(
             file = pq.ParquetFile(opened)
             names = file.schema_arrow.names
             if "text" not in names:
-                raise DataError(
-                    f"{source}: has no column text; its columns are {', '.join(names)}."
-                )
+                raise DataError(f"{source}: has no column text; its columns are {quoted(names)}.")
             table = file.read(columns=[name for name in COLUMNS if name in names])
     except (OSError, pa.ArrowInvalid) as error:
         raise DataError(f"{source}: no parquet table that can be read ({error}).") from error

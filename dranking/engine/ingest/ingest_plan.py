@@ -289,5 +289,6 @@ def _check_absent(before: StoredDataset, ids: pa.Array, new: pa.Array) -> None:
     if len(there):
         raise DataError(
             f"{before.path}: has query {there[0]} already, and {len(there)} queries of the new "
-            "data in all. Append new queries only, or ingest everything anew with --overwrite."
+            "data in all. Append new queries only, or ingest everything anew with dranking ingest "
+            "--overwrite."
         )

@@ -98,7 +98,11 @@ class _Need(NamedTuple):
     def advice(self) -> str:
         """Advice on the data, as a sentence that ends an error."""
         smaller = ", or write smaller row groups" if self.is_mostly_reader else ""
-        return f"leave features out with --features or --exclude{smaller}."
+        return (
+            "leave features out with --features (Columns(features=[...]), for retrain "
+            "data.features) or --exclude (Columns(exclude=[...]), for retrain "
+            f"data.exclude){smaller}."
+        )
 
 
 def plan_memory(executor: Executor, opened: OpenedRows | Dataset) -> TaskMemory:

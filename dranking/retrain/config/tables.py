@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
 from dranking.clicks.labels.labels import Estimator, QueryWeights
-from dranking.clicks.off_policy.off_policy_value import LEAST_COVERED
+from dranking.clicks.off_policy.off_policy_value import LEAST_COVERED, MOST_MISSING
 from dranking.data.letor.text_source import TextNullPolicy
 from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT
 from dranking.export.formats import Format
@@ -54,8 +54,10 @@ class DataConfig(BaseModel):
     qid, docid, relevance, weight
         Names of the columns of parquet tables; ``docid`` and ``weight`` may be absent under these
         names.
+    features
+        Columns of parquet tables that are features, by name; None for all other columns.
     exclude
-        Columns of parquet tables to leave out.
+        Columns of parquet tables to leave out, where `features` does not name the features.
     normalize
         "query-minmax", "log" and "rank" scale every part when it is ingested. "standard" is the
         scaling of all training data of the run; parts are not read again to compute it.
@@ -88,6 +90,7 @@ class DataConfig(BaseModel):
     docid: str = DOC_ID
     relevance: str = RELEVANCE
     weight: str = WEIGHT
+    features: list[str] | None = None
     exclude: list[str] = Field(default_factory=list)
     normalize: NightlyNormalize = "none"
     text: dict[str, Any] = Field(default_factory=dict)
@@ -155,6 +158,9 @@ class ClicksConfig(BaseModel):
     reward, min_covered
         Without ``data.holdout``: the value that the gate compares, ``clicks@K`` or ``dcg@K``, and
         the least share of the pages of challenger and champion that clicks must cover.
+    max_missing
+        Without ``data.holdout``: largest share of the sessions with clicks whose queries the
+        training parts lack.
     """
 
     model_config = STRICT
@@ -167,6 +173,7 @@ class ClicksConfig(BaseModel):
     judged_nights: PositiveInt = 1
     reward: Annotated[str, Field(pattern=r"^(clicks|dcg)@[1-9][0-9]{0,3}$")] = "clicks@10"
     min_covered: Annotated[float, Field(ge=0, le=1)] = LEAST_COVERED
+    max_missing: Annotated[float, Field(ge=0, le=1)] = MOST_MISSING
 
 
 class TuneConfig(BaseModel):

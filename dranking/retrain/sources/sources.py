@@ -22,7 +22,7 @@ from dranking.retrain.sources.content_digests import ContentDigests
 from dranking.retrain.work_folder import delete, names_in
 
 TEXT_OPTIONS = ("null", "n_features", "sparse", "regroup")
-TABLE_OPTIONS = ("null", "qid", "docid", "relevance", "weight", "exclude")
+TABLE_OPTIONS = ("null", "qid", "docid", "relevance", "weight", "features", "exclude")
 """Entries of the configuration that `ingest` takes for text, and for parquet tables."""
 
 DIGITS = ("digits:train", "digits:test")

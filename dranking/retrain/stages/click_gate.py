@@ -163,6 +163,7 @@ def _value(run: Run, clicks: ClicksConfig, confidence: float) -> OffPolicyValue:
         load_propensities(clicks.propensities),
         f"difference of {clicks.reward}",
         least_covered=clicks.min_covered,
+        max_missing=clicks.max_missing,
         confidence=confidence,
         seed=rules.seed,
         n_resamples=rules.resamples,

@@ -105,7 +105,7 @@ def labelled_parts(
             raise DataError(
                 f"{folder}: the labelled data of run {run.run_id} was deleted, and the clicks of "
                 f"{labels.nights[0]} to {labels.nights[1]} in {clicks.store}, or the propensities, "
-                "are others than those that made it. Run again with --from-stage statistics."
+                "are others than those that made it. Run again with --from statistics."
             )
         _label(run, clicks, parts, store)
     return {key: StoredDataset(folder / key) for key in parts}

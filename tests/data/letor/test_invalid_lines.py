@@ -95,7 +95,8 @@ class TestLines:
     def test_feature_beyond_the_number_announced(self, tmp_path):
         assert error_in(tmp_path, b"1 qid:1 7:1", n_features=3) == (
             "train.txt:3: feature index 7 exceeds the 3 features that were announced; "
-            "pass --n-features 7, or more if later lines need it."
+            "pass --n-features 7 of dranking ingest (in Python n_features=7, for retrain "
+            "data.n_features), or more if later lines need it."
         )
 
     @pytest.mark.parametrize("null", ["zero", "minimum"])
@@ -115,7 +116,7 @@ class TestLines:
         path.write_bytes(b"1 qid:1 1000:1\n1 qid:1 1001:1\n")
         error = error_of(path, regroup=regroup)
         assert error.startswith("2 documents of 1001 features would take")
-        assert error.endswith("read the data as sparse (--sparse).")
+        assert "read the data as sparse, with --sparse of dranking ingest" in error
         (block,) = read_letor(path, regroup=regroup, sparse=True)
         np.testing.assert_array_equal(block.features.indices, [999, 1000])
 
@@ -129,7 +130,8 @@ class TestQueriesApart:
         path.write_bytes(self.text)
         assert error_of(path, max_documents=1, chunk_bytes=chunk_bytes) == (
             "train.txt:6: query b appears again (first at line 3, ended at line 4). "
-            "Rows of a query must be adjacent; pass --regroup to sort them together."
+            "Rows of a query must be adjacent; pass --regroup of dranking ingest (in Python "
+            "regroup=True, for retrain data.regroup) to sort them together."
         )
 
     @pytest.mark.parametrize("chunk_bytes", [1, 20, 1_000])
@@ -167,9 +169,10 @@ class TestFiles:
         assert error_of(first, second, chunk_bytes=chunk_bytes) == (
             "b.txt:3: the largest feature index of this file is 6, but the largest of a.txt is 4 "
             "(line 2). If features that a file does not name are meant to be zero, pass "
-            "--n-features 6."
+            "--n-features 6 of dranking ingest (in Python n_features=6, for retrain "
+            "data.n_features)."
         )
-        assert error_of(second, first).endswith("pass --n-features 6.")
+        assert "pass --n-features 6 of dranking ingest" in error_of(second, first)
         blocks = list(read_letor([first, second], n_features=6, max_documents=1))
         assert [block.n_features for block in blocks] == [6, 6]
 

@@ -80,7 +80,7 @@ def test_a_query_id_that_is_missing(tmp_path):
         (lambda f: f.drop(columns="qid"), "there is no column 'qid'"),
         (
             lambda f: f.drop(columns="relevance"),
-            r"--relevance-column \(Columns\(relevance=\.\.\.\)\).* ingest --no-relevance .*=None\)",
+            r"--relevance-column \(Columns\(relevance=\.\.\.\), .* ingest --no-relevance .*=None\)",
         ),
         (lambda f: f[["qid", "relevance"]], "there is no feature column"),
         (lambda f: f.iloc[:0], "there are no rows"),

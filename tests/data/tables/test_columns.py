@@ -96,7 +96,10 @@ def test_columns_of_any_name(tmp_path):
     with pytest.raises(DataError, match=r"no column 'qid'.*dr\.Columns\(qid=\.\.\., relevance="):
         dr.from_table(renamed)
     pq.write_table(table, tmp_path / "renamed.parquet")
-    with pytest.raises(DataError, match=r"no column 'qid'.*--qid-column \(Columns\(qid=\.\.\.\)\)"):
+    with pytest.raises(
+        DataError,
+        match=r"no column 'qid'.*--qid-column \(Columns\(qid=\.\.\.\), for retrain data\.qid\)",
+    ):
         dr.open_dataset(tmp_path / "renamed.parquet")
     with pytest.raises(UsageError, match=r"two roles.*'query_id'"):
         dr.from_table(renamed, dr.Columns(**{**roles, "docid": "query_id"}))
@@ -200,7 +203,7 @@ def test_lists_of_length_zero_are_no_features(tmp_path):
 def test_advice_about_a_missing_column_follows_its_role(tmp_path, role, meaning):
     """A name that was typed gets the same advice as the default name."""
     path, columns = written(tmp_path / "a.parquet", frame_of()), dr.Columns(**{role: "typo"})
-    advice = rf"column of {meaning} with --{role}-column \(Columns\({role}=\.\.\.\)\)"
+    advice = rf"column of {meaning} with --{role}-column \(Columns\({role}=\.\.\.\), for retrain data\.{role}\)"
     with pytest.raises(DataError, match=rf"no column 'typo'.* Name the {advice}"):
         dr.open_dataset(path, columns=columns)
     with pytest.raises(DataError, match=rf"no column 'typo'.* dr\.Columns\({role}=\.\.\.\)"):

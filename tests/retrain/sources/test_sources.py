@@ -270,6 +270,10 @@ def test_parts_of_tables_with_other_names(tmp_path):
     assert part.roles == Roles("query_id", "docid", "label", None)
     np.testing.assert_array_equal(part.block(0).features, plain.block(0).features)
     np.testing.assert_array_equal(part.block(0).relevance, plain.block(0).relevance)
+    named = data.model_copy(update={"exclude": [], "features": [part.feature_names[1]]})
+    [one] = parts_module.Parts(tmp_path / "parts", named).open(find_sources([path], named, digests))
+    assert one.feature_names == part.feature_names[1:2]
+    np.testing.assert_array_equal(one.block(0).features, plain.block(0).features[:, 1:2])
     other = data.model_copy(update={"exclude": []})
     assert find_sources([path], other, digests)[0].key != sources[0].key
     with pytest.raises(DataError, match=r"'title' \(.*string\)"):
