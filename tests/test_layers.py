@@ -63,7 +63,7 @@ PARTS = {
     ],
     "export": [{"terms"}, {"elasticsearch", "expressions", "onnx", "solr"}, {"formats"}],
     "files": [
-        {"checksums", "key_values", "redaction", "sizes"},
+        {"checksums", "file_kinds", "key_values", "redaction", "sizes"},
         {"places"},
         {"requests"},
         {"reading"},

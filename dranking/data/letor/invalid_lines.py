@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dranking.data.tables.numeric_values import LARGEST_GRADE
 from dranking.errors import of_ingest
+from dranking.files.file_kinds import N_BYTES, foreign_kind
 from dranking.kernels.text import tokenizer
 
 _FORM = "A line reads: <relevance> qid:<id> <index>:<value> ... # comment"
@@ -79,6 +80,10 @@ def invalid_syntax(code: int, text: NDArray[np.uint8], position: int, line: int)
     line
         Number of that line in the file.
     """
+    if code == tokenizer.BAD_RELEVANCE:
+        kind = foreign_kind(text[position : position + N_BYTES].tobytes())
+        if kind is not None:
+            return InvalidLine(line, f"the file {kind}.")
     return InvalidLine(line, _MESSAGES[code].format(word=_word(text, position)))
 
 

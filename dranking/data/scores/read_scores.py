@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import zlib
 from collections.abc import Collection, Mapping
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 from dranking.data.scores.score_directory import is_score_directory, read_parts
 from dranking.data.scores.score_table import DOCID, QID, SCORE, ScoreTable
 from dranking.errors import DataError
+from dranking.files.file_kinds import N_BYTES, foreign_kind
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import arrow_input, open_input, read_bytes
 from dranking.files.requests import request
@@ -98,15 +100,19 @@ def score_form(place: Place) -> ScoreForm:
 
 
 def _content(place: Place) -> bytes:
+    """Text of a file, decompressed and without a byte order mark; DataError for other kinds."""
     content = read_bytes(place)
-    if content[:2] != b"\x1f\x8b":
-        return content
-    try:
-        return gzip.decompress(content)
-    except (EOFError, OSError, zlib.error) as error:
-        raise DataError(
-            f"{place}: cannot be decompressed ({error}); copy or make the file anew."
-        ) from error
+    if content[:2] == b"\x1f\x8b":
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, OSError, zlib.error) as error:
+            raise DataError(
+                f"{place}: cannot be decompressed ({error}); copy or make the file anew."
+            ) from error
+    kind = foreign_kind(content[:N_BYTES])
+    if kind is not None:
+        raise DataError(f"{place}: {kind}; scores are parquet, CSV or a TREC run.")
+    return content.removeprefix(codecs.BOM_UTF8)
 
 
 def _read_csv(place: Place, ids: Collection[str], score: str) -> pa.Table:

@@ -203,7 +203,8 @@ def test_lists_of_length_zero_are_no_features(tmp_path):
 def test_advice_about_a_missing_column_follows_its_role(tmp_path, role, meaning):
     """A name that was typed gets the same advice as the default name."""
     path, columns = written(tmp_path / "a.parquet", frame_of()), dr.Columns(**{role: "typo"})
-    advice = rf"column of {meaning} with --{role}-column \(Columns\({role}=\.\.\.\), for retrain data\.{role}\)"
+    ways = rf"--{role}-column \(Columns\({role}=\.\.\.\), for retrain data\.{role}\)"
+    advice = f"column of {meaning} with {ways}"
     with pytest.raises(DataError, match=rf"no column 'typo'.* Name the {advice}"):
         dr.open_dataset(path, columns=columns)
     with pytest.raises(DataError, match=rf"no column 'typo'.* dr\.Columns\({role}=\.\.\.\)"):
