@@ -61,6 +61,7 @@ def test_trec_equals_trec_eval(seed):
     relevance, scores = random_queries(rng, max_grade=4)
     for grades in relevance:  # unjudged documents
         grades[1:][rng.random(len(grades) - 1) < 0.1] = np.nan
+        grades[1:][rng.random(len(grades) - 1) < 0.1] = -1  # as pools have unjudged documents
     ids = []
     for grades in relevance:
         numbers = rng.choice(200, len(grades), replace=False)
@@ -69,6 +70,15 @@ def test_trec_equals_trec_eval(seed):
     found = evaluate_queries(block, flat(scores), list(TREC), "trec")
     for name, expected in trec_values(relevance, scores, ids).items():
         np.testing.assert_allclose(found[name], expected, rtol=1e-12, atol=1e-15, err_msg=name)
+
+
+@pytest.mark.parametrize("convention", ["trec", "standard"])
+def test_a_document_of_negative_grade_is_not_judged_for_bpref(convention):
+    block = make_block([[-1.0, 1.0, 0.0]], doc_ids=["b", "a", "c"])
+    scores = np.array([3.0, 2.0, 1.0])
+    expected = trec_values([np.array([-1.0, 1.0, 0.0])], [scores], [["b", "a", "c"]])["bpref"]
+    assert expected == [1.0]
+    assert evaluate_queries(block, scores, ["bpref"], convention)["bpref"] == expected
 
 
 def test_judged_share_and_expected_reciprocal_rank_equal_their_tools():

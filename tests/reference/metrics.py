@@ -89,8 +89,8 @@ def rank_biased_precision(grades, k, convention):
 
 
 def binary_preference(grades, convention):
-    """`grades` in rank order, NaN where a document is not judged."""
-    judged = [g for g in grades if not math.isnan(g)]
+    """`grades` in rank order, NaN or negative where a document is not judged."""
+    judged = [g for g in grades if g >= 0]
     n_relevant = sum(is_relevant(g, convention) for g in judged)
     n_irrelevant = len(judged) - n_relevant
     total, above = 0.0, 0

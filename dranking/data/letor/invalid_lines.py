@@ -109,21 +109,6 @@ def invalid_index(
     )
 
 
-def unlikely_index(
-    widths: NDArray[np.int32], lines: NDArray[np.int64], largest: int
-) -> InvalidLine | None:
-    """The first row with an index too large for dense data, or None; see `invalid_index`."""
-    found = invalid_index(widths, lines, largest)
-    if found is None:
-        return None
-    index = int(widths[lines == found.line].max())
-    return InvalidLine(
-        found.line,
-        f"feature index {index:,}: every row of dense data would take {4 * index:,} bytes; pass "
-        f"{of_ingest('sparse')}, or, if the index is right, {of_ingest('n_features', index)}.",
-    )
-
-
 def invalid_encoding(
     pointers: NDArray[np.int64], text: NDArray[np.uint8], lines: NDArray[np.int64], what: str
 ) -> InvalidLine | None:

@@ -20,18 +20,14 @@ from dranking.data.blocks import (
     block_boundaries,
 )
 from dranking.data.letor.feature_minima import FeatureMinima, fill_missing
-from dranking.data.letor.invalid_lines import unlikely_index
 from dranking.data.letor.regroup import Regrouper
 from dranking.data.letor.row_buffer import BlockForm, RowBuffer, make_block
-from dranking.data.letor.row_widths import WidestRow, check_widths, widest_row
+from dranking.data.letor.row_widths import WidestRow, check_dense, check_widths, widest_row
 from dranking.data.letor.seen_queries import SeenQueries
 from dranking.data.letor.text_source import CHUNK_BYTES, TextNullPolicy, check_readable, line_chunks
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace
 from dranking.kernels.text.tokenizer import TokenTable
-
-MAX_DENSE_FEATURES = 1 << 18
-"""Largest feature index of dense text, unless the number of features is announced."""
 
 
 class LetorReader:
@@ -158,15 +154,12 @@ class LetorReader:
                 new_rows = range(row, rows.n_rows)
                 if seen is not None:
                     invalid += seen.add(file, rows.table, new_rows, range(query, rows.n_queries))
-                if self._announced is None and not self._sparse:
-                    table = rows.table
-                    at = slice(row, rows.n_rows)
-                    wide = unlikely_index(table.widths[at], table.lines[at], MAX_DENSE_FEATURES)
-                    invalid += [] if wide is None else [wide]
                 if invalid:
                     first = min(invalid, key=lambda found: found.line)
                     raise DataError(f"{path}:{first.line}: {first.message}")
                 widest[-1] = widest_row(rows.table, new_rows, widest[-1])
+                if self._announced is None and not self._sparse:
+                    check_dense(path, widest[-1])
                 yield
             check_widths(self._paths, widest, self._announced)
 

@@ -8,6 +8,9 @@ from typing import NamedTuple
 from dranking.errors import DataError, of_ingest
 from dranking.kernels.text.tokenizer import TokenTable
 
+MAX_DENSE_FEATURES = 1 << 18
+"""Largest feature index of dense text, unless the number of features is announced."""
+
 
 class WidestRow(NamedTuple):
     """The largest feature index of a file so far, and its first line (0 before the first row)."""
@@ -23,6 +26,16 @@ def widest_row(table: TokenTable, rows: range, so_far: WidestRow) -> WidestRow:
         return so_far
     at = int(widths.argmax())
     return WidestRow(int(widths[at]), int(table.lines[rows.start + at]))
+
+
+def check_dense(path: str, widest: WidestRow) -> None:
+    """Raise DataError if a feature index is too large for dense rows, as those of hashes are."""
+    if widest.width > MAX_DENSE_FEATURES:
+        raise DataError(
+            f"{path}:{widest.line}: feature index {widest.width:,}: every row of dense data would "
+            f"take {4 * widest.width:,} bytes; pass {of_ingest('sparse')}, or, if the index is "
+            f"right, {of_ingest('n_features', widest.width)}."
+        )
 
 
 def check_widths(paths: Sequence[str], widest: Sequence[WidestRow], announced: int | None) -> None:

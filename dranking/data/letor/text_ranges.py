@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dranking.data.letor.invalid_lines import InvalidLine
 from dranking.data.letor.row_buffer import RowBuffer
-from dranking.data.letor.row_widths import WidestRow, check_widths, widest_row
+from dranking.data.letor.row_widths import WidestRow, check_dense, check_widths, widest_row
 from dranking.data.letor.text_source import (
     CHUNK_BYTES,
     TextNullPolicy,
@@ -144,15 +144,18 @@ def read_range(
 
 
 def check_ranges(
-    parts: Sequence[TextRange], found: Sequence[ReadRange], n_features: int | None
+    parts: Sequence[TextRange],
+    found: Sequence[ReadRange],
+    n_features: int | None,
+    sparse: bool,
 ) -> None:
     """Raise the error at which one task that reads all files in order would stop, if there is one.
 
     Raises
     ------
     DataError
-        If a line is invalid, a file is empty, or a file has another number of features than the
-        first file; the message names the file and the line.
+        If a line is invalid, a file is empty, has another number of features than the first file,
+        or too many for dense data; the message names the file and the line.
     """
     by_file = groupby(zip(parts, found, strict=True), key=lambda pair: pair[0].file)
     names: list[str] = []
@@ -169,4 +172,6 @@ def check_ranges(
             lines += read.n_lines
         names.append(str(part.place))
         widest.append(widest_of_file)
+        if n_features is None and not sparse:
+            check_dense(names[-1], widest_of_file)
         check_widths(names, widest, n_features)

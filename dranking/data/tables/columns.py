@@ -6,6 +6,7 @@ numbers per feature or one column of fixed-size lists.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from dranking.data.roles import DOC_ID, FEATURES, QID, RELEVANCE, RESERVED, WEIG
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import is_text
 from dranking.data.tables.numeric_values import is_number
-from dranking.errors import DataError, UsageError, listed, quoted
+from dranking.errors import DataError, DataWarning, UsageError, listed, quoted, warn_user
 from dranking.files.json_files import parse_json
 
 TABLE, DASK_FRAME = "the table", "the dask DataFrame"
@@ -25,6 +26,9 @@ TABLE, DASK_FRAME = "the table", "the dask DataFrame"
 
 FIT_NAMES = {QID: "qid", RELEVANCE: "y"}
 """Arguments of the `fit` of estimators that name columns of a table."""
+
+_INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__|Unnamed: \d+|level_\d+|index")
+"""Names that pandas and Dask give to an index without a name when it becomes a column."""
 
 MEANINGS = {
     QID: "query ids",
@@ -99,6 +103,8 @@ def find_layout(schema: pa.Schema, columns: Columns, where: str) -> Layout:
     _check_score_column(schema, columns, roles, where)
     if columns.features is None:
         chosen = _guess_features(schema, columns, roles, where)
+        if columns.needed is None:
+            _say_what_indexes(schema, columns, roles, where)
     else:
         chosen = tuple(columns.features)
         _check_named_features(schema, columns, roles, where)
@@ -240,7 +246,8 @@ def _choices(features: Sequence[str]) -> str:
 
 def _possible_features(schema: pa.Schema, columns: Columns, roles: Roles) -> list[pa.Field]:
     """The columns that have no other role and are not left out."""
-    passed_over = {*roles.names, *_unused_roles(columns), *columns.exclude, *_pandas_index(schema)}
+    left_out = {*_unused_roles(columns), *columns.exclude, *_pandas_index(schema)}
+    passed_over = {*roles.names, *left_out, *_row_numbers(schema)}
     return [field for field in schema if field.name not in passed_over]
 
 
@@ -355,6 +362,27 @@ def _check_feature_type(schema: pa.Schema, name: str, where: str) -> None:
     if not is_number(_element_type(kind)):
         raise DataError(
             f"{where}: column {name!r} is {kind}; features are numbers or fixed-size lists of them."
+        )
+
+
+def _row_numbers(schema: pa.Schema) -> list[str]:
+    """Whole numbers under a name that only the index of a frame gets when it becomes a column."""
+    return [
+        field.name
+        for field in schema
+        if _INDEX.fullmatch(field.name) and pa.types.is_integer(field.type)
+    ]
+
+
+def _say_what_indexes(schema: pa.Schema, columns: Columns, roles: Roles, where: str) -> None:
+    """Warn of columns that are left out because an index of a frame seems to be in them."""
+    known = {*roles.names, *columns.exclude, *_pandas_index(schema)}
+    found = [name for name in _row_numbers(schema) if name not in known]
+    if found:
+        warn_user(
+            f"{where}: left out {quoted(found)}, which by its name holds the row numbers of a "
+            "frame. If it is a feature, give it another name.",
+            DataWarning,
         )
 
 

@@ -179,7 +179,7 @@ def open_text(
     ]
     spilled = list(results_of(executor, tasks, "read"))
     found = [each.found for each in spilled]
-    check_ranges(parts, found, n_features)
+    check_ranges(parts, found, n_features, sparse)
     files, lines, before = [], 0, -1
     for name, part, each in zip(names, parts, spilled, strict=True):
         lines = 0 if part.file != before else lines

@@ -14,7 +14,8 @@ def binary_preference(ranking: Ranking, cutoff: None = None) -> NDArray[np.float
 
     With R relevant and N judged irrelevant documents, a relevant document with n judged irrelevant
     documents above it counts ``1 - min(n, R) / min(R, N)``, and bpref is the mean over the R
-    relevant documents. Unlabelled documents do not count.
+    relevant documents. Unlabelled documents do not count, nor do documents with a negative grade,
+    which `trec_eval` reads as not judged.
 
     Returns
     -------
@@ -26,8 +27,9 @@ def binary_preference(ranking: Ranking, cutoff: None = None) -> NDArray[np.float
     Buckley and Voorhees: Retrieval Evaluation with Incomplete Information, SIGIR 2004; in the form
     of `trec_eval` since its version 8.
     """
+    judged = np.where(ranking.relevance < 0.0, 0.0, ranking.judged)
     values = kernels.binary_preferences(
-        ranking.relevant, ranking.judged, ranking.group_end, ranking.query_ptr
+        ranking.relevant, judged, ranking.group_end, ranking.query_ptr
     )
     return ranking.settle(values, ranking.has_relevant)
 

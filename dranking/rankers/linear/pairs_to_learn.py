@@ -11,12 +11,6 @@ from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_labels
 from dranking.errors import DataError
 
-NO_PAIR = (
-    "no query of a weight above 0 has two documents of different relevance: there is no pair to "
-    "learn from. Check the columns of query ids and of relevance: all documents of a query have "
-    "one id."
-)
-
 IN_DOUBT = 1e-6
 """Root mean square of centred labels up to which the labels themselves are compared."""
 
@@ -39,7 +33,21 @@ def check_pairs(label_norm: float, dataset: Dataset, executor: Executor) -> None
     if label_norm > IN_DOUBT**2 * dataset.n_documents:
         return
     if not any(map_labels(has_pair, dataset, executor)):
-        raise DataError(NO_PAIR)
+        raise no_pair(dataset)
+
+
+def no_pair(dataset: Dataset) -> DataError:
+    """The error for training data without two documents of a query that differ in relevance."""
+    n = dataset.n_unlabelled
+    unlabelled = (
+        f" {n:,} of {dataset.n_documents:,} documents have no label, which a relevance of -1 in "
+        "text and null in a table say: write labels of +1 and -1 as 1 and 0."
+    )
+    return DataError(
+        "no query of a weight above 0 has two documents of different relevance: there is no pair "
+        "to learn from. Check the columns of query ids and of relevance: all documents of a query "
+        f"have one id.{unlabelled if n else ''}"
+    )
 
 
 def has_pair(block: QueryBlock | QueryStatistics) -> bool:

@@ -13,7 +13,7 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.engine.tile_tasks import Literal as Same
 from dranking.engine.tiles import Tiles
-from dranking.errors import DataError, UsageError
+from dranking.errors import UsageError
 from dranking.kernels.far_columns import far_columns
 from dranking.kernels.listwise.rankings import Lists
 from dranking.losses.listwise import (
@@ -28,7 +28,7 @@ from dranking.losses.listwise import (
     stated_losses,
 )
 from dranking.metrics.conventions import get_convention
-from dranking.rankers.linear.pairs_to_learn import NO_PAIR
+from dranking.rankers.linear.pairs_to_learn import no_pair
 from dranking.rankers.pairwise.objective import largest_distances_of
 from dranking.rankers.pairwise.rounding import MeanLosses
 
@@ -118,7 +118,7 @@ class ListwiseObjective:
         self.rule, self.loss = rule, loss
         self.n_lists = float(self._tiles.sum(self._lists, count_of, "lists"))
         if not self.n_lists > 0:
-            raise DataError(NO_PAIR)
+            raise no_pair(dataset)
 
     def masses(self) -> Array:
         """(n_blocks,) weighted number of lists of each block."""

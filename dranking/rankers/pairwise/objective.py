@@ -14,7 +14,6 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor, Task
 from dranking.engine.tile_tasks import Literal as Same
 from dranking.engine.tiles import Tiles
-from dranking.errors import DataError
 from dranking.kernels.relative_products import largest_distances
 from dranking.losses.pairwise import (
     PairLoss,
@@ -26,7 +25,7 @@ from dranking.losses.pairwise import (
     pair_targets,
     shortfalls_of,
 )
-from dranking.rankers.linear.pairs_to_learn import NO_PAIR
+from dranking.rankers.linear.pairs_to_learn import no_pair
 from dranking.rankers.pairwise.coordinates import Coordinates, coordinates_of
 
 Array = NDArray[np.float64]
@@ -81,7 +80,7 @@ class PairwiseObjective:
         self.regularization = regularization
         self.n_pairs = float(self._tiles.sum(self._targets, count_of, "pairs"))
         if not self.n_pairs > 0:
-            raise DataError(NO_PAIR)
+            raise no_pair(dataset)
 
     @cached_property
     def coordinates(self) -> Coordinates:

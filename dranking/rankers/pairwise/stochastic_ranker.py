@@ -26,7 +26,7 @@ from dranking.kernels.pairwise.sgd import Steps
 from dranking.rankers.linear.checks import check_count, check_positive, check_training_data
 from dranking.rankers.linear.estimator import LinearRanker
 from dranking.rankers.linear.options import Options, json_ready
-from dranking.rankers.linear.pairs_to_learn import NO_PAIR
+from dranking.rankers.linear.pairs_to_learn import no_pair
 from dranking.rankers.pairwise.epochs import AveragedState, PairPlan, ShardEpoch, diverged
 from dranking.rankers.pairwise.options import SGD, Pairs, Validation
 from dranking.rankers.pairwise.pair_blocks import (
@@ -243,7 +243,7 @@ class StochasticRanker(LinearRanker):
         masses = np.array(map_labels(pair_mass, dataset, executor, self._pairs.rule))
         total, squares = masses.sum(axis=0)
         if not total > 0:
-            raise DataError(NO_PAIR)
+            raise no_pair(dataset)
         squared_label = float(squares / total) if self._pairs.label == "difference" else 1.0
         return Source(dataset, prepare, masses[:, 0]), squared_label
 

@@ -42,7 +42,7 @@ def read_in_ranges(folder, texts, range_bytes, chunk_bytes, n_features=None, spa
         )
         for part in parts
     ]
-    check_ranges(parts, found, n_features)
+    check_ranges(parts, found, n_features, sparse=True)
     form = BlockForm(
         n_features or max(read.widest.width for read in found),
         sparse,

@@ -1,6 +1,7 @@
 """Roles and types of the columns of tables."""
 
 import decimal
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import dranking as dr
 from dranking.data.roles import Roles
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, DataWarning, UsageError
 from tests.data.tables.flat_tables import frame_of, written
 
 
@@ -76,6 +77,29 @@ def test_columns_are_chosen_by_exclude_and_features(tmp_path):
         dr.from_table(table, dr.Columns(features=["x0", "title", "seen"]))
     with pytest.raises(UsageError, match="not both"):
         dr.from_table(table, dr.Columns(features=["x0"], exclude=["x1"]))
+
+
+@pytest.mark.parametrize(
+    "name", ["__index_level_0__", "__null_dask_index__", "Unnamed: 0", "level_0", "index"]
+)
+def test_row_numbers_are_no_feature_and_it_is_said(name, tmp_path):
+    """Columns that other tools make of the index of a pandas frame; see also `index_columns`."""
+    frame = frame_of()
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    numbered = table.append_column(name, pa.array(range(len(frame))))
+    with pytest.warns(DataWarning, match=f"left out '{name}', which by its name holds the row"):
+        dataset = opened(numbered, tmp_path)
+    assert dataset.feature_names == ("x0", "x1", "x2")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert opened(numbered, tmp_path, exclude=[name]).feature_names == dataset.feature_names
+        named = opened(numbered, tmp_path, features=[name, "x1"])
+        ids = {"qid": name, "exclude": ["qid"]}
+        assert opened(numbered, tmp_path, **ids).feature_names == ("x0", "x1", "x2")
+        measured = table.append_column(name, pa.array([0.5] * len(frame)))
+        assert opened(measured, tmp_path).feature_names == ("x0", "x1", "x2", name)
+    assert named.feature_names == (name, "x1")
+    np.testing.assert_array_equal(rows_of(named)[:, 0], range(len(frame)))
 
 
 def test_columns_of_any_name(tmp_path):

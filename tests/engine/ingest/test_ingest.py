@@ -102,6 +102,22 @@ def test_sparse_blocks(text, tmp_path):
     assert dr.open_dataset(text, sparse=True).block(0).features.nnz == 7
 
 
+def test_hashed_features_are_refused_unless_they_are_sparse_or_announced(tmp_path):
+    """By ingest as by every command that reads text; dense rows would take a megabyte each."""
+    path, output = tmp_path / "hashed.txt", tmp_path / "data.zarr"
+    path.write_text("1 qid:1 3:1 200000:1\n0 qid:1 5:1 300000:1\n")
+    wide = r"hashed\.txt:2: feature index 300,000: .*--sparse of dranking ingest"
+    with pytest.raises(DataError, match=wide):
+        dr.ingest(path, output)
+    with pytest.raises(DataError, match=wide):
+        dr.open_dataset(path)
+    assert not output.exists()
+    stored, _ = dr.ingest(path, output, rows=dr.RowRules(sparse=True))
+    assert stored.n_features == 300_000
+    stored, _ = dr.ingest(path, output, rows=dr.RowRules(n_features=300_000), overwrite=True)
+    assert stored.block(0).features.sum() == 4
+
+
 def test_output_that_exists(text, tmp_path):
     dr.ingest(text, tmp_path / "d.zarr")
     with pytest.raises(UsageError, match="overwrite"):

@@ -54,6 +54,17 @@ def test_no_pair_is_refused(name, cause):
         RANKERS[name].fit(data_of(cause))
 
 
+@pytest.mark.parametrize("name", RANKERS)
+def test_labels_of_plus_and_minus_one_are_told_what_minus_one_means(name, tmp_path):
+    path = tmp_path / "signs.txt"
+    lines = (f"{'+1' if i % 3 else '-1'} qid:{i // 6} 1:{i % 5} 2:{i % 7}" for i in range(N))
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(
+        dr.DataError, match=r"no pair to learn.* 12 of 36 documents .* -1 .* 1 and 0"
+    ):
+        RANKERS[name].fit(dr.open_dataset(path))
+
+
 RIDGE = [name for name in RANKERS if "RankRLS" in name]
 
 
