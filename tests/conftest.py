@@ -24,6 +24,14 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default")
 os.environ.pop("COLUMNS", None)
 
 
+# A Dask worker that waits takes a twentieth of a core for its own profile and system monitor, and
+# a run keeps several of them; read by Dask when it is imported, also by workers.
+os.environ.update(
+    DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED="False",
+    DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL="5s",
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests come first, so that no process ends with one while the other idles."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
