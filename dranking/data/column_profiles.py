@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import FeatureMoments, feature_moments, merged_moments
+from dranking.data.tables.lost_digits import WHOLE
 
 N_BLOCKS = 64
 """Most blocks that are read by default, evenly spaced over the data."""
@@ -41,7 +42,8 @@ class ColumnProfile:
     distinct
         Number of distinct values; an estimate beyond 255.
     suggestion
-        "constant" for a feature with one value, which can be left out; "log" where values lie more
+        "constant" for a feature with one value, which can be left out, unless it is so large that
+        float32 may have merged different values; "log" where values lie more
         than six standard deviations from the mean, and values above 1, which a logarithm changes,
         are common; "rank" where values lie as far but are small; "" for any other feature. The
         quantile scaling does the same as "rank", and does not depend on the list of candidates.
@@ -141,8 +143,8 @@ def profile_columns(dataset: Dataset, *, all_blocks: bool = False) -> Profile:
 def _suggestion(moments: FeatureMoments, size: float, i: int) -> Suggestion:
     """A scaling for feature i, whose absolute values have the mean `size`."""
     low, high, mean = moments.low[i], moments.high[i], moments.mean[i]
-    if low == high:
-        return "constant"
+    if low == high:  # beyond, different whole numbers are equal in float32
+        return "constant" if abs(low) <= WHOLE else ""
     deviation = np.sqrt(moments.squares[i] / moments.n[i])
     if max(high - mean, mean - low) <= FAR * deviation:
         return ""

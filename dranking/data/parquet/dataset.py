@@ -20,10 +20,11 @@ from dranking.data.dataset import Dataset, RowsApart
 from dranking.data.parquet.advice import ingest_advice
 from dranking.data.parquet.common_layout import common_layout
 from dranking.data.parquet.files import ParquetFiles
-from dranking.data.parquet.hive_folders import find_files, read_footers
+from dranking.data.parquet.hive_folders import find_files, ranges_of, read_footers
 from dranking.data.roles import DEFAULT_COLUMNS, DOC_ID, QID, RELEVANCE, RESERVED, WEIGHT, Columns
 from dranking.data.tables.any_table import no_dataset
 from dranking.data.tables.ids import as_ids, check_no_null
+from dranking.data.tables.lost_digits import warn_of_lost_digits
 from dranking.data.tables.numeric_values import arrow_numbers
 from dranking.data.tables.query_rows import QueryScan, repeated_run
 from dranking.data.tables.recorded_scalings import (
@@ -91,6 +92,7 @@ class ParquetDataset(Dataset):
         self._layout = common_layout(schemas, columns)
         self.feature_names = self._layout.feature_names
         self.roles = self._layout.roles
+        warn_of_lost_digits(ranges_of(footers, self._layout.columns), footers[0].part.name)
         self.transforms = recorded_transforms(schemas, self.feature_names)
         queries = self._scan(schemas, ingest_advice(given, columns, where, self._layout))
         if self.rows_apart is not None and not may_lie_apart:

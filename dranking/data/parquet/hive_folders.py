@@ -13,8 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.parquet.listing import list_parquet, parts_below
-from dranking.data.parquet.part import ParquetPart, column_bytes, read_footer
+from dranking.data.parquet.part import ParquetPart, column_bytes, column_ranges, read_footer
 from dranking.data.parquet.where import matching
+from dranking.data.tables.lost_digits import Range
 from dranking.errors import DataError
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import at_once
@@ -31,15 +32,16 @@ class FoundFile(NamedTuple):
 
 
 class ReadFooter(NamedTuple):
-    """A file with its number of rows, its serialized Arrow schema, and the memory of its columns.
+    """A file with its number of rows, and its serialized Arrow schema; and facts of its columns.
 
-    `column_bytes` are those of `dranking.data.parquet.part.column_bytes`, and 0 for columns that
-    the file does not hold.
+    `column_bytes` and `column_ranges` are those of `dranking.data.parquet.part`, and 0 and NaN for
+    columns that the file does not hold.
     """
 
     part: ParquetPart
     schema: bytes
     column_bytes: NDArray[np.int64]
+    column_ranges: NDArray[np.float64]
 
 
 def find_files(sources: Sequence[AnyPlace], where: str | None) -> list[FoundFile]:
@@ -108,7 +110,26 @@ def _read_footer(file: FoundFile, folder_features: Sequence[str]) -> ReadFooter:
         schema = schema.append(pa.field(key, pa.float64()))
     part = replace(footer.part, constants=constants)
     n_bytes = np.append(column_bytes(footer), np.zeros(len(constants), np.int64))
-    return ReadFooter(part, schema.serialize().to_pybytes(), n_bytes)
+    ranges = np.append(column_ranges(footer), np.full((len(constants), 2), np.nan), axis=0)
+    return ReadFooter(part, schema.serialize().to_pybytes(), n_bytes, ranges)
+
+
+def ranges_of(footers: Sequence[ReadFooter], names: Sequence[str]) -> dict[str, Range]:
+    """Range of the values of some columns in all files; of columns of which the footers know it."""
+    by_schema: dict[bytes, NDArray[np.float64]] = {}
+    for footer in footers:
+        known = by_schema.get(footer.schema, footer.column_ranges)
+        low = np.fmin(known[:, 0], footer.column_ranges[:, 0])
+        high = np.fmax(known[:, 1], footer.column_ranges[:, 1])
+        by_schema[footer.schema] = np.stack([low, high], axis=1)
+    found: dict[str, Range] = {}
+    for schema, ranges in by_schema.items():
+        there = pa.ipc.read_schema(pa.py_buffer(schema)).names
+        for name, (low, high) in zip(there, ranges.tolist(), strict=True):
+            if low <= high:
+                least, most = found.get(name, (low, high))
+                found[name] = (min(least, low), max(most, high))
+    return {name: found[name] for name in names if name in found}
 
 
 def _number(file: FoundFile, key: str, schema: pa.Schema) -> float:

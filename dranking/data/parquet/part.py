@@ -131,6 +131,35 @@ def column_bytes(footer: Footer) -> NDArray[np.int64]:
     return found
 
 
+def column_ranges(footer: Footer) -> NDArray[np.float64]:
+    """Range of the 64-bit and whole numbers of each column, in the first and last row group.
+
+    Returns
+    -------
+    (n_columns, 2) float64 least and largest value; NaN where the footer does not say.
+
+    Raises
+    ------
+    DataError
+        If the footer is damaged.
+    """
+    metadata, names = footer.metadata, footer.schema.names
+    found = np.full((len(names), 2), np.nan)
+    position = {name: number for number, name in enumerate(names)}
+    with explained(footer.part.path):
+        for group in {0, metadata.num_row_groups - 1} if metadata.num_row_groups else ():
+            row_group = metadata.row_group(group)
+            for leaf in map(row_group.column, range(metadata.num_columns)):
+                number = position.get(leaf.path_in_schema)
+                if number is None or leaf.physical_type not in ("INT32", "INT64", "DOUBLE"):
+                    continue
+                known = leaf.statistics
+                if known is not None and known.has_min_max and isinstance(known.min, int | float):
+                    found[number, 0] = np.fmin(found[number, 0], float(known.min))
+                    found[number, 1] = np.fmax(found[number, 1], float(known.max))
+    return found
+
+
 def _reader_bytes(column: pq.ColumnChunkMetaData) -> int:
     """Estimated memory that a reader takes for a column of a row group, in bytes.
 

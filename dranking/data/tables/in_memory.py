@@ -19,6 +19,7 @@ from dranking.data.tables.any_table import as_table, check_index, is_table
 from dranking.data.tables.columns import TABLE, find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import as_ids, check_no_null, row_place
+from dranking.data.tables.lost_digits import ranges_in_memory, warn_of_lost_digits
 from dranking.data.tables.numeric_values import (
     as_float32,
     as_numbers,
@@ -138,6 +139,7 @@ def from_arrays(
     documents = None if doc_ids is None else as_ids(doc_ids, "doc_ids")
     _check_lengths(n_documents, qid=ids, y=relevance, doc_ids=documents)
     _check_lengths(features.shape[1], "columns", feature_names=names)
+    warn_of_lost_digits(ranges_in_memory(features, names), "X")
     check_relevance(relevance)
     query_ptr = np.append(run_starts(ids), n_documents)
     query_ids = ids.take(pa.array(query_ptr[:-1]))
@@ -215,6 +217,7 @@ def from_table(
     check_index(table, columns)
     table = as_table(table)
     layout = find_layout(table.schema, columns, TABLE)
+    warn_of_lost_digits(ranges_in_memory(table, layout.columns), TABLE)
     ids = concat_ids([table], layout.roles.qid, layout.qid_is_text)
     check_no_null(ids, layout.roles.qid)
     query_ptr = np.append(run_starts(ids), len(ids))

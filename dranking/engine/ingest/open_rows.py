@@ -29,11 +29,18 @@ from dranking.data.letor.row_buffer import BlockForm
 from dranking.data.letor.text_ranges import check_ranges, text_ranges
 from dranking.data.letor.text_source import check_readable
 from dranking.data.parquet.files import ParquetFiles
-from dranking.data.parquet.hive_folders import FoundFile, ReadFooter, find_files, read_footers
+from dranking.data.parquet.hive_folders import (
+    FoundFile,
+    ReadFooter,
+    find_files,
+    ranges_of,
+    read_footers,
+)
 from dranking.data.roles import DEFAULT_ROLES, RELEVANCE, Columns, Roles
 from dranking.data.tables.any_table import as_stream, check_index, is_dask, is_dask_frame
 from dranking.data.tables.columns import TABLE, Layout
 from dranking.data.tables.feature_names import default_feature_names
+from dranking.data.tables.lost_digits import warn_of_lost_digits
 from dranking.data.tables.numeric_values import is_number
 from dranking.data.tables.recorded_scalings import recorded_transforms
 from dranking.engine.collections.compute import as_current, computed
@@ -105,6 +112,7 @@ def open_parquet(
         footers = list(_with_titles(footers, titles))
     schemas = distinct_schemas(footers)
     layout = rules.layout(schemas)
+    warn_of_lost_digits(ranges_of(footers, layout.columns), footers[0].part.name)
     read = ParquetFiles([footer.part for footer in footers])
     if not read.n_rows:
         raise DataError(f"{read.parts[0].name}: there are no rows; give data that has rows.")

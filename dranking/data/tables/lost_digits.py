@@ -1,0 +1,83 @@
+"""Features whose digits float32 does not hold, judged by the range of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dranking.errors import DataWarning, listed, warn_user
+
+Range: TypeAlias = tuple[float, float]
+"""Least and largest value of a column."""
+
+WHOLE = 2.0**24
+"""Whole numbers up to this size are exact in float32."""
+
+MOST_LOST = 0.01
+"""Share of the standard deviation of a feature that rounding may take."""
+
+
+def warn_of_lost_digits(ranges: Mapping[str, Range], where: str) -> None:
+    """Give a `DataWarning` that names the features whose values float32 merges.
+
+    Parameters
+    ----------
+    ranges
+        Range of the values of each feature, before their conversion to float32.
+    where
+        Name of the data.
+    """
+    lost = [_shown(name, of) for name, of in ranges.items() if _loses_digits(*of)]
+    if lost:
+        warn_user(
+            f"{where}: features are kept in float32, which rounds {listed(lost)}: values that "
+            "differ become equal. Subtract the least value, or one near it, before.",
+            DataWarning,
+        )
+
+
+def ranges_in_memory(features: Any, names: Sequence[str]) -> dict[str, Range]:
+    """Range of the values of each column of a table, or of an array whose columns have the names.
+
+    Columns that are float32 already, and sparse arrays, have none.
+    """
+    found: dict[str, Range] = {}
+    if isinstance(features, pa.Table):
+        for name in names:
+            kind = features.schema.field(name).type
+            if pa.types.is_float64(kind) or pa.types.is_integer(kind):
+                ends = pc.min_max(features[name]).as_py()
+                if ends["min"] is not None:
+                    found[name] = (float(ends["min"]), float(ends["max"]))
+    elif isinstance(features, np.ndarray) and features.size and features.dtype.itemsize > 4:
+        with np.errstate(invalid="ignore"):
+            ends = np.stack([features.min(axis=0), features.max(axis=0)], axis=1)
+        found = dict(zip(names, map(tuple, ends.astype(np.float64).tolist()), strict=True))
+    return found
+
+
+def _loses_digits(low: float, high: float) -> bool:
+    """Whether whole numbers are rounded, or rounding exceeds a share of the deviation.
+
+    Rounding to multiples of a step has the standard deviation step / sqrt(12), and values between
+    two ends have at most half of their distance.
+    """
+    if not low < high < np.inf:
+        return False
+    if low.is_integer() and high.is_integer():  # and so are, as a rule, the values between
+        return max(-low, high) > WHOLE
+    return _step(low, high) / 12**0.5 > MOST_LOST * (high - low) / 2.0
+
+
+def _step(low: float, high: float) -> float:
+    """Distance of neighbours in float32 at the largest magnitude."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.spacing(np.float32(max(abs(low), abs(high)))))
+
+
+def _shown(name: str, of: Range) -> str:
+    return f"{name!r} ({of[0]:.10g} to {of[1]:.10g}) to multiples of {_step(*of):g}"
