@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from dranking.data.dataset import Dataset
@@ -11,7 +11,7 @@ from dranking.data.letor.text_source import TextNullPolicy
 from dranking.data.parquet.listing import is_parquet_name
 from dranking.data.roles import DEFAULT_COLUMNS, Columns
 from dranking.data.tables.any_table import is_table
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, DataWarning, UsageError, warn_user
 from dranking.files.json_files import read_json
 from dranking.files.places import Place, as_place, is_path
 from dranking.files.reading import check_regular, exists, list_files, open_input
@@ -111,7 +111,11 @@ def open_dataset(
 
         return ParquetDataset(paths, columns=columns, where=where)
     _check_no_folders(columns, where, f"{paths[0]} is {form}")
-    dataset = _open_directory(paths[0]) if form == "directory" else _read_text(paths, text)
+    dataset = (
+        _open_directory(paths[0])
+        if form == "directory"
+        else _read_text(paths, text, columns.needed)
+    )
     _check_same_roles(dataset, columns, paths[0])
     return dataset
 
@@ -129,14 +133,27 @@ def _open_directory(path: Place) -> Dataset:
     return StatisticsDataset(path) if is_statistics(path) else StoredDataset(path)
 
 
-def _read_text(paths: Sequence[Place], text: TextOptions) -> Dataset:
-    from dranking.data.letor.reader import read_letor
-    from dranking.data.tables.feature_names import default_feature_names
+def _read_text(
+    paths: Sequence[Place], text: TextOptions, needed: Collection[str] | None
+) -> Dataset:
+    """Text as a data set; a feature that is needed and that no line names is 0 everywhere."""
+    from dranking.data.letor.reader import padded, read_letor
+    from dranking.data.tables.feature_names import default_feature_names, index_of
     from dranking.data.tables.in_memory import MemoryDataset
 
     reader = read_letor(paths, **text)
     blocks = reader.complete_blocks()
-    return MemoryDataset(blocks, default_feature_names(reader.n_features))
+    n_features = reader.n_features
+    wanted = max(map(index_of, needed or ()), default=0)
+    if text["n_features"] is None and wanted > n_features:
+        warn_user(
+            f"{paths[0]}: no line names a feature beyond {n_features}; up to {wanted}, which is "
+            "needed, features count as 0.",
+            DataWarning,
+        )
+        blocks = [block.with_features(padded(block.features, wanted)) for block in blocks]
+        n_features = wanted
+    return MemoryDataset(blocks, default_feature_names(n_features))
 
 
 def _check_same_roles(dataset: Dataset, columns: Columns, path: Place) -> None:

@@ -198,3 +198,19 @@ def test_a_lake_with_a_manifest_of_its_own_is_parquet(text, tmp_path, content):
     (tmp_path / "d" / "manifest.json").write_text(content)  # of a data set, it is damage
     with pytest.raises(DataError, match=r"d.*manifest"):
         dr.open_dataset(tmp_path / "d")
+
+
+def test_a_feature_that_no_line_names_is_zero_where_it_is_needed(tmp_path):
+    """Sparse text ends lines at the last feature that is not 0."""
+    (tmp_path / "train.txt").write_text("1 qid:1 1:1 3:2\n0 qid:1 2:1\n2 qid:2 3:1\n0 qid:2 1:1\n")
+    (tmp_path / "test.txt").write_text("1 qid:3 1:1\n0 qid:3 2:4\n")
+    model = dr.RankRLS().fit(dr.open_dataset(tmp_path / "train.txt")).to_model()
+    needed = dr.Columns(needed=model.feature_names)
+    with pytest.warns(DataWarning, match=r"test\.txt: no line names a feature beyond 2; up to 3"):
+        test = dr.open_dataset(tmp_path / "test.txt", columns=needed)
+    expected = np.array([[1, 0, 0], [0, 4, 0]]) @ model.weights
+    np.testing.assert_allclose(model.predict(test), expected, rtol=1e-6)
+    wider = dr.open_dataset(tmp_path / "train.txt", columns=dr.Columns(needed=["f1"]))
+    assert wider.n_features == 3
+    with pytest.raises(DataError, match=r"lacks 1 of the 3 features needed: f3"):
+        model.predict(dr.open_dataset(tmp_path / "test.txt"))

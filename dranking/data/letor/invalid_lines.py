@@ -104,8 +104,9 @@ def invalid_index(
         return None
     return InvalidLine(
         int(lines[wide[0]]),
-        f"feature index {widths[wide[0]]} exceeds the {n_features} features that were announced; "
-        f"pass {of_ingest('n_features', int(widths[wide[0]]))}, or more if later lines need it.",
+        f"feature index {widths[wide[0]]} exceeds the {n_features} features that were announced, "
+        "or that the data set has to which the text is appended. Ingest everything anew with "
+        f"{of_ingest('n_features', int(widths[wide[0]]))}, or more if later lines need it.",
     )
 
 

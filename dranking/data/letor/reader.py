@@ -101,7 +101,7 @@ class LetorReader:
         Features are padded with zeros to `n_features`, missing values become the minima, and
         documents without an id or a comment get empty strings if other documents have one.
         """
-        features = _padded(block.features, self.n_features)
+        features = padded(block.features, self.n_features)
         if self._null == "minimum":
             features = fill_missing(features, self.minima)
         empty = pa.array([""] * block.n_documents)
@@ -258,7 +258,7 @@ def read_letor(
     )
 
 
-def _padded(features: FeatureMatrix, n_features: int) -> FeatureMatrix:
+def padded(features: FeatureMatrix, n_features: int) -> FeatureMatrix:
     """The features with columns of zeros appended; the same object if none are missing."""
     n_documents, width = features.shape
     if width == n_features:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 
@@ -11,6 +12,12 @@ from dranking.errors import DataError
 def default_feature_names(n_features: int) -> tuple[str, ...]:
     """Default names of features: ``f1``, ``f2``, ..., counted from 1 as in LETOR."""
     return tuple(f"f{i}" for i in range(1, n_features + 1))
+
+
+def index_of(name: str) -> int:
+    """The number of a feature with a default name, counted from 1; 0 for another name."""
+    found = re.fullmatch(r"f([1-9][0-9]{0,8})", name)
+    return int(found[1]) if found else 0
 
 
 def check_feature_names(names: Iterable[str]) -> tuple[str, ...]:

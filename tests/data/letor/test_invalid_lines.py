@@ -94,9 +94,10 @@ class TestLines:
 
     def test_feature_beyond_the_number_announced(self, tmp_path):
         assert error_in(tmp_path, b"1 qid:1 7:1", n_features=3) == (
-            "train.txt:3: feature index 7 exceeds the 3 features that were announced; "
-            "pass --n-features 7 of dranking ingest (in Python n_features=7, for retrain "
-            "data.n_features), or more if later lines need it."
+            "train.txt:3: feature index 7 exceeds the 3 features that were announced, or that the "
+            "data set has to which the text is appended. Ingest everything anew with --n-features "
+            "7 of dranking ingest (in Python n_features=7, for retrain data.n_features), or more "
+            "if later lines need it."
         )
 
     @pytest.mark.parametrize("null", ["zero", "minimum"])
