@@ -66,7 +66,7 @@ def _loses_digits(low: float, high: float) -> bool:
     Rounding to multiples of a step has the standard deviation step / sqrt(12), and values between
     two ends have at most half of their distance.
     """
-    if not low < high < np.inf:
+    if not (low < high and np.isfinite(_step(low, high))):  # infinite values are errors later
         return False
     if low.is_integer() and high.is_integer():  # and so are, as a rule, the values between
         return max(-low, high) > WHOLE
