@@ -122,7 +122,8 @@ PARTS = {
         {"gram", "training"},
         {"leave_query_out", "rankrls", "pairwise", "bilinear"},
         {"greedy", "max_margin"},
-        {"models", "scorers", "write_scores"},
+        {"given_scores", "models", "write_scores"},
+        {"scorers"},
     ],
     "kernels": [
         {"machine"},

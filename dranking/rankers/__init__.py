@@ -17,6 +17,6 @@
 
 Each of the papers stands with its objective, its formulas and the deviations from it in a
 ``THEORY.md``: that of `greedy` covers `leave_query_out` and `gram` too. Beside the folders,
-`models` reads stored models, `scorers` opens whatever scores documents, and `write_scores` writes
-scores.
+`models` reads stored models, `scorers` opens whatever scores documents, `given_scores` joins scores
+to documents, and `write_scores` writes scores.
 """

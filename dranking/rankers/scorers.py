@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,7 @@ from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.open import open_dataset
 from dranking.data.roles import Columns
-from dranking.data.scores.score_table import ScoreTable
-from dranking.data.tables.any_table import as_table, is_dask_frame, is_table
+from dranking.data.tables.any_table import is_dask_frame
 from dranking.data.tables.columns import no_score_column
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor
@@ -26,10 +24,9 @@ from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import Convention
 from dranking.metrics.per_query import PerQuery
+from dranking.rankers.given_scores import given_scores, map_given_scores, scores_beside
 from dranking.rankers.linear.evaluation import map_scored_blocks
 from dranking.rankers.linear.model import LinearModel
-
-NO_COLUMNS = np.empty(0, dtype=np.intp)
 
 
 class WithSpaces(frozenset[str]):
@@ -39,6 +36,20 @@ class WithSpaces(frozenset[str]):
         return super().__contains__(name) or (
             isinstance(name, str) and super().__contains__(_of_lightgbm(name))
         )
+
+
+def scorer_beside(scorer: Any, data: Any) -> Any:
+    """The scorer, with given scores in the order of the rows of the data beside which they stand.
+
+    Raises
+    ------
+    UsageError
+        If nothing shows which scores belong to which rows, or the scorer scores no documents.
+    """
+    _check_scorer(scorer)
+    if isinstance(scorer, str | LinearModel) or hasattr(scorer, "predict"):
+        return scorer
+    return scores_beside(scorer, data)
 
 
 def judged_dataset(data: Any, *scorers: Any) -> Dataset:
@@ -168,7 +179,7 @@ def map_scored(
         columns = _columns_of(scorer, dataset)
         predict = partial(_of_predicted, scorer, _names_of(scorer))
         return map_blocks(predict, dataset, executor, function, columns=columns, name=name)
-    return _of_stored(_stored_scores(scorer), dataset, function)
+    return map_given_scores(given_scores(scorer), dataset, function)
 
 
 def linear_model(scorer: Any, dataset: Dataset) -> LinearModel | None:
@@ -206,42 +217,6 @@ def _with_hint(error: DataError, *scorers: Any) -> DataError:
         f"dranking.read_scores({scorer!r}) reads stored scores, and the library of a booster reads "
         f"its file, as lightgbm.Booster(model_file={scorer!r}) does."
     )
-
-
-def _stored_scores(scorer: Any) -> ScoreTable | NDArray[np.float64]:
-    if isinstance(scorer, ScoreTable):
-        return scorer
-    if is_table(scorer):
-        return ScoreTable.from_table(as_table(scorer))
-    try:
-        scores = np.asarray(scorer, dtype=np.float64)
-    except (TypeError, ValueError):
-        scores = np.empty(())
-    if scores.ndim != 1:
-        raise UsageError(
-            f"a {type(scorer).__name__} scores no documents. Give a model, a fitted estimator with "
-            "predict, (n_documents,) scores in the order of the data, a table of qid, docid and "
-            "score, dranking.read_scores(path), or the name of a feature."
-        )
-    return scores
-
-
-def _of_stored(
-    scores: ScoreTable | NDArray[np.float64],
-    dataset: Dataset,
-    function: Callable[[QueryBlock, NDArray[np.float64]], Any],
-) -> Iterator[Any]:
-    """Look up the scores of every block in this process; reads no features."""
-    ends = list(accumulate(info.n_documents for info in dataset.blocks))
-    if not isinstance(scores, ScoreTable) and len(scores) != ends[-1]:
-        raise DataError(f"{len(scores)} scores for {ends[-1]} documents of the data.")
-    for index, (info, end) in enumerate(zip(dataset.blocks, ends, strict=True)):
-        block = dataset.block(index, NO_COLUMNS)
-        if isinstance(scores, ScoreTable):
-            found = scores.of_block(block)
-        else:
-            found = scores[end - info.n_documents : end]
-        yield function(block, found)
 
 
 def _of_predicted(

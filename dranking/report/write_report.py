@@ -17,7 +17,7 @@ from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
 from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.rankers.linear.model import LinearModel
-from dranking.rankers.scorers import judged_dataset
+from dranking.rankers.scorers import judged_dataset, scorer_beside
 from dranking.report.describe import describe
 from dranking.report.page import render
 from dranking.report.sections import page_of
@@ -91,6 +91,7 @@ def write_report(  # noqa: PLR0913 - one call with keywords, as `dranking report
     check_output_file(place, overwrite)
     run = get_executor(executor)
     fitted = _model_of(model)
+    champion = None if champion is None else scorer_beside(champion, judged)
     scorers = [fitted] if champion is None else [fitted, champion]
     content = describe(
         fitted,

@@ -26,7 +26,12 @@ from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.errors import ClickWarning, DataError, warn_user
 from dranking.rankers.linear.model import LinearModel
-from dranking.rankers.scorers import map_scored, needed_features, score_column
+from dranking.rankers.scorers import (
+    map_scored,
+    needed_features,
+    score_column,
+    scorer_beside,
+)
 
 REWARDS = ("clicks@10", "dcg@10")
 
@@ -179,7 +184,7 @@ def pages_of(model: Any, data: Any, cutoff: int, executor: Executor) -> Pages:
         As `dranking.rankers.scorers.measure`; or if the documents have no ids, or a query or a
         document of a query occurs twice.
     """
-    dataset = data
+    model, dataset = scorer_beside(model, data), data
     if not isinstance(data, Dataset):
         columns = Columns(
             needed=needed_features(model), score=score_column([model]), relevance=None

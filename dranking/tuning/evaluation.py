@@ -14,7 +14,7 @@ from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_con
 from dranking.metrics.evaluate import Summary
 from dranking.metrics.measures.by_name import get_measures
 from dranking.metrics.per_query import ID_COLUMN, PerQuery
-from dranking.rankers.scorers import judged_dataset, measure
+from dranking.rankers.scorers import judged_dataset, measure, scorer_beside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,7 +95,8 @@ def evaluate(
         fitted object with ``predict``, such as a booster of LightGBM or XGBoost or a regressor of
         scikit-learn; the name of a feature to rank by; (n_documents,) scores in the order of the
         data; a table of ``qid``, ``docid`` (if documents have ids) and ``score``; or what
-        `dranking.read_scores` read from a file.
+        `dranking.read_scores` read from a file. Scores beside a dask DataFrame are a column of it,
+        ``evaluate("score", ddf.assign(score=ranker.predict(ddf)))``, or a table with ``docid``.
     data
         Judged queries: a data set, a table as `dranking.from_table` takes it, a dask DataFrame with
         the columns ``relevance`` and ``qid``, or a path. An unlabelled document counts as a
@@ -111,7 +112,8 @@ def evaluate(
     Raises
     ------
     UsageError
-        If a measure or the convention does not exist, or the model is of no such kind.
+        If a measure or the convention does not exist, the model is of no such kind, or nothing
+        shows which scores belong to which rows.
     DataError
         If the data has no queries or no labels, lacks features, does not fit the scores, or its
         scaling differs from the scaling that the model needs.
@@ -123,10 +125,11 @@ def evaluate(
         )
     names = [measure.name for measure in get_measures(metrics)]
     how = get_convention(convention)
-    dataset = judged_dataset(data, model)
+    scorer = scorer_beside(model, data)
+    dataset = judged_dataset(data, scorer)
     parts: list[PerQuery] = []
     n_measured = 0
-    for part in measure(model, dataset, names, how, get_executor(executor)):
+    for part in measure(scorer, dataset, names, how, get_executor(executor)):
         parts.append(part)
         n_measured += part.n_queries
         report("evaluate", n_measured, dataset.n_queries)

@@ -74,6 +74,11 @@ class ScoreTable:
         self._documents = None if documents is None else documents.take(pa.array(order))
         self._where = where
 
+    @property
+    def has_doc_ids(self) -> bool:
+        """Whether scores belong to documents by id, and not by their place in a query."""
+        return self._documents is not None
+
     @classmethod
     def from_table(
         cls,
