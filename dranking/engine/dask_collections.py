@@ -24,11 +24,11 @@ from dranking.data.tables.in_memory import (
     from_arrays,
 )
 from dranking.engine.choose_executor import get_executor
+from dranking.engine.collections.arguments import Partitions, partitions_of
 from dranking.engine.collections.assembly import Recipe, submit_blocks
 from dranking.engine.collections.block_plan import BlockPlan
 from dranking.engine.collections.compute import as_current, computed, persisted
-from dranking.engine.collections.fixed_graphs import check_fixed
-from dranking.engine.collections.one_expression import Partitions, partitions_of
+from dranking.engine.collections.known_arrays import BLOCKS, check_known
 from dranking.engine.collections.partitions import FEATURES, Lines, lines_of, schema_of
 from dranking.engine.executor import Executor
 from dranking.engine.placed_dataset import PlacedDataset, columns_of_block
@@ -62,9 +62,9 @@ def as_dataset(
         `from_arrays` takes; or a dask array of features, whose chunks may be sparse.
     y, qid
         As in `dranking.from_arrays`. With a table or dask DataFrame: names of its columns, or None
-        for its columns `relevance` and `qid`. With the features of a dask DataFrame: series of the
-        same DataFrame. Dask arrays that come out of DataFrames, or were persisted, are refused
-        where nothing shows that they hold the same rows.
+        for its columns `relevance` and `qid`; a Series beside a dask DataFrame is refused. Dask
+        arrays are taken of arrays in memory and of stored chunks, see
+        `dranking.engine.collections.known_arrays`.
     query_weights
         As in `dranking.from_arrays`.
     executor
@@ -95,7 +95,7 @@ def as_dataset(
     labels = {"y": y, "qid": qid}
     lazy = {name: value for name, value in labels.items() if is_dask(value)}
     if lazy:
-        check_fixed({"X": X, **{n: value for n, value in labels.items() if value is not None}})
+        check_known({"X": X, **{n: value for n, value in labels.items() if value is not None}})
         labels |= dict(zip(lazy, computed(get_executor(executor), [*lazy.values()]), strict=True))
     return from_arrays(X, labels["y"], labels["qid"], query_weights=query_weights)
 
@@ -152,9 +152,9 @@ class Placed(NamedTuple):
 
 def place(X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor) -> Placed:
     """A dask DataFrame or dask array as a data set; arguments and errors as in `as_dataset`."""
-    if is_dask_frame(X) and _names_column(y) and _names_column(qid):
-        y, qid = y or RELEVANCE, qid or QID
-    if qid is None:
+    if is_dask_frame(X):
+        y, qid = RELEVANCE if y is None else y, QID if qid is None else qid
+    elif qid is None:
         raise UsageError(NO_QID)
     with as_current(executor):  # the way in which Dask shuffles depends on the client
         given = partitions_of(X, y, qid, partial(computed, executor))
@@ -207,7 +207,7 @@ def _layout(
     except pa.ArrowException as error:
         raise DataError(f"a column of the dask DataFrame mixes types ({error}).") from error
     roles = given.roles
-    columns = Columns(roles.qid, roles.relevance, roles.docid, roles.weight, given.features)
+    columns = Columns(roles.qid, roles.relevance, roles.docid, roles.weight)
     layout = find_layout(schema, columns, DASK_FRAME)
     return replace(layout, qid_is_text=qid_is_text)
 
@@ -223,7 +223,7 @@ def _query_weights(
             f"query_weights are given, and X has the column {layout.roles.weight!r}; drop one."
         )
     if is_dask(query_weights):
-        check_fixed({"query_weights": query_weights})
+        check_known({"query_weights": query_weights})
         [query_weights] = computed(executor, [query_weights])
     return checked_query_weights(query_weights, plan.query_ids)
 
@@ -252,13 +252,20 @@ def to_dask_array(dataset: Dataset) -> tuple[Any, Any, Any]:
         # Sparse blocks cannot be read without their features: one read then serves X, y and qid.
         labels = block if dataset.is_sparse else _delayed_block(dataset, index, no_columns)
         n = info.n_documents
-        features = delayed(_features)(block)
         shape = (n, dataset.n_features)
-        parts[0].append(da.from_delayed(features, shape, dtype=np.float32, meta=meta))
-        parts[1].append(da.from_delayed(delayed(_relevance)(labels), (n,), dtype=np.float64))
-        parts[2].append(da.from_delayed(delayed(_qid)(labels), (n,), dtype=qid_type))
+        parts[0].append(_chunk(delayed(_features)(block), shape, np.float32, meta))
+        parts[1].append(_chunk(delayed(_relevance)(labels), (n,), np.float64))
+        parts[2].append(_chunk(delayed(_qid)(labels), (n,), qid_type))
     X, y, qid = (da.concatenate(part) for part in parts)
     return X, y, qid
+
+
+def _chunk(value: Any, shape: tuple[int, ...], dtype: Any, meta: Any = None) -> Any:
+    """An array of one delayed chunk, whose name says that it is made of a block."""
+    import dask.array as da
+
+    name = f"{BLOCKS}{value.key}"
+    return da.from_delayed(value, shape, dtype=dtype, meta=meta, name=name)
 
 
 def to_dask_dataframe(dataset: Dataset) -> Any:

@@ -13,7 +13,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.scores.score_table import ScoreTable
 from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table
-from dranking.engine.collections.fixed_graphs import check_fixed
+from dranking.engine.collections.known_arrays import check_known
 from dranking.errors import DataError, UsageError
 
 Scores = ScoreTable | NDArray[np.float64]
@@ -30,10 +30,9 @@ def scores_beside(scorer: Any, data: Any) -> Scores:
     UsageError
         If nothing shows which scores belong to which rows.
     """
-    if is_dask(scorer):
-        if not hasattr(scorer, "chunks"):
-            raise _apart("the scores are a dask Series")
-        check_fixed({"the array of scores": scorer})
+    if is_dask(scorer) and not hasattr(scorer, "chunks"):
+        raise _apart("the scores are a dask Series")
+    check_known({"the array of scores": scorer})
     scores = given_scores(scorer)
     if is_dask_frame(data) and not (isinstance(scores, ScoreTable) and scores.has_doc_ids):
         raise _apart("the scores stand apart from a dask DataFrame, without ids of documents")

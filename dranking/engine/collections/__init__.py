@@ -1,8 +1,7 @@
 """Dask collections as data sets, without a copy in the process of the caller.
 
-1. `one_expression` joins the arguments of `fit` into one expression, or one graph, whose partitions
-   hold features, grades and query ids of the same rows. If nothing shows that they are the same
-   rows, it raises an error.
+1. `arguments` makes partitions of the arguments of `fit`: columns of one DataFrame, or arrays that
+   `known_arrays` takes, because their rows are the same whenever they are computed.
 2. `partitions` turns each partition, where the partition lies, into a `Part`: an Arrow table with a
    digest of its content. The driver receives one line for each query of a part.
 3. `block_plan` cuts blocks from these lines, by the rule for data in memory of the same order.

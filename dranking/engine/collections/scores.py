@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.data.roles import QID
 from dranking.data.tables.any_table import is_dask_frame
-from dranking.engine.collections.one_expression import joined
 from dranking.engine.collections.query_tables import QueryValues
 
 SCORE = "score"
@@ -51,7 +49,7 @@ def lazy_scores(X: Any, score: ScoreRows, columns: Any) -> Any:
 
 
 def lazy_scores_by_query(
-    X: Any, qid: Any, score: ScoreRowsOfQueries, columns: Any, values: Any
+    X: Any, qid: str, score: ScoreRowsOfQueries, columns: Any, values: Any
 ) -> Any:
     """Scores of the rows of a dask DataFrame, whose queries have values of their own.
 
@@ -63,7 +61,7 @@ def lazy_scores_by_query(
     X, columns
         As in `lazy_scores`.
     qid
-        Query ids: the name of a column or of the index, or a series of the frame.
+        Name of the column of query ids, or of the index.
     score
         Function of the rows of a partition, restricted to `columns`, their query ids, and `values`,
         to (n_rows,) float64. It is not called without rows.
@@ -77,13 +75,13 @@ def lazy_scores_by_query(
     import pandas as pd
 
     meta = pd.Series([], dtype=np.float64, name=SCORE)
-    rows, name = _read_together(_with_ids(X, qid, columns)), qid if isinstance(qid, str) else QID
-    return rows.map_partitions(_scored_frame, values, name, columns, score, meta=meta)
+    rows = _read_together(_with_ids(X, qid, columns))
+    return rows.map_partitions(_scored_frame, values, qid, columns, score, meta=meta)
 
 
 def lazy_scores_by_partition(
     X: Any,
-    qid: Any,
+    qid: str,
     rows: Sequence[tuple[Any, Any]],
     score: ScoreRowsOfQueries,
     columns: Any,
@@ -107,14 +105,13 @@ def lazy_scores_by_partition(
         import dask.dataframe as dd
         import pandas as pd
 
-        name = qid if isinstance(qid, str) else QID
         scored = delayed(_scored_frame, pure=False)
         with as_stated():
             pieces = _with_ids(X, qid, columns).to_delayed()
         meta = pd.Series([], dtype=np.float64, name=SCORE)
         series = [
             # Dask forgets the futures that a delayed keyword argument is made of.
-            scored(piece, each, name, columns, score)
+            scored(piece, each, qid, columns, score)
             for piece, each in zip(pieces, values, strict=True)
         ]
         return dd.from_delayed(series, meta=meta, divisions=X.divisions, verify_meta=False)
@@ -136,10 +133,8 @@ def as_stated() -> AbstractContextManager[Any]:
     return context
 
 
-def _with_ids(X: Any, qid: Any, columns: Any) -> Any:
+def _with_ids(X: Any, qid: str, columns: Any) -> Any:
     """Columns of a frame and the column of query ids, unless the index holds them."""
-    if not isinstance(qid, str):
-        return joined(frame_columns(X, columns), {QID: qid})
     return frame_columns(X, [*columns, qid] if qid in map(str, X.columns) else columns)
 
 

@@ -43,8 +43,8 @@ from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.lost_digits import warn_of_lost_digits
 from dranking.data.tables.numeric_values import is_number
 from dranking.data.tables.recorded_scalings import recorded_transforms
+from dranking.engine.collections.arguments import partitions_of
 from dranking.engine.collections.compute import as_current, computed
-from dranking.engine.collections.one_expression import partitions_of
 from dranking.engine.collections.partitions import Part
 from dranking.engine.executor import Executor
 from dranking.engine.ingest.gathering import results_of

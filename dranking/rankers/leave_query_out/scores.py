@@ -142,7 +142,7 @@ def leave_query_out_scores(
     tiles, fits, everyone = _fitted(model.columns_of(placed.dataset), regularization, run)
     tables = tiles.map_blocks(_query_table, fits, name="held-out-weights")
     given = placed.partitions
-    ids = given.roles.qid if qid is None or isinstance(qid, str) else qid
+    ids = given.roles.qid
     score = partial(_score_rows, names=model.names, transforms=model.transforms, model=model.name)
     if is_shared:
         values = values_of_all(run, placed.plan, tables, everyone)

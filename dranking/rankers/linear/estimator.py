@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from dranking.data.column_forms import Scaling, source_names
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import Normalize, scaled
-from dranking.data.tables.any_table import is_dask, is_dask_frame, is_table
+from dranking.data.tables.any_table import is_dask, is_table
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor
@@ -95,12 +95,12 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         ----------
         X
             A data set (`dranking.open_dataset`); a path or URL, a table or dask DataFrame; or
-            features (n_documents, n_features) in any in-memory or Dask form. Dask collections stay
-            on the workers.
+            features (n_documents, n_features) in any in-memory form, or a dask array of arrays in
+            memory or of stored chunks. Dask collections stay on the workers.
         y
             (n_documents,) relevance, any real numbers. Documents with NaN are unlabelled and left
             out. With a path, a table or dask DataFrame, the name of a column ("relevance" by
-            default).
+            default); of a dask DataFrame, only so.
         qid
             (n_documents,) query ids; the rows of a query are adjacent, except in Dask collections.
             With a path, a table or dask DataFrame, the name of a column ("qid" by default).
@@ -112,7 +112,8 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         UsageError
-            If a parameter is out of range.
+            If a parameter is out of range, or nothing shows which grades and ids belong to which
+            rows.
         DataError
             If the data is wrong.
 
@@ -130,8 +131,9 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any, *, qid: Any = None, executor: Any = None) -> Any:
         """Scores of documents, (n_documents,) float64; higher ranks first.
 
-        Scores of a dask DataFrame are a lazy dask Series with its partitions and index, scores of a
-        dask array a lazy dask array with its chunks of rows.
+        Scores of a dask DataFrame are a lazy dask Series with its partitions and index, which
+        ``ddf.assign(score=ranker.predict(ddf))`` joins to the rows in one expression; scores of a
+        dask array are a lazy dask array with its chunks of rows.
 
         Parameters
         ----------
@@ -186,9 +188,6 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             raise UsageError(NO_QID)
         has_labels = is_path(X) or (is_table(X) and (qid is None or isinstance(qid, str)))
         if isinstance(X, Dataset) or is_dask(X) or has_labels:
-            names = list(self.feature_names_in_)
-            if is_dask_frame(X) and not isinstance(qid, str | None) and {*names} <= {*X.columns}:
-                X = X[names]  # as for a table, other columns are ignored
             dataset = as_dataset(X, y, qid=qid)
             convention = get_convention(DEFAULT_CONVENTION)
             model = self.fitted_model()

@@ -83,7 +83,7 @@ WRONG = {
         r"of type ndarray, and X says that chunks are sparse; pass meta=",
     ),
     "columns unknown": (
-        lambda: da.from_delayed(dask.delayed(X), (4, np.nan), float),
+        lambda: LAZY[:, da.from_array(np.array([True, True]))],
         r"number of columns; call X\.compute_chunk_sizes",
     ),
 }

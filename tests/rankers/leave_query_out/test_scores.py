@@ -163,27 +163,19 @@ ORDERS = {
 @pytest.mark.cluster
 @pytest.mark.parametrize("order", ORDERS)
 def test_scores_of_a_frame_have_its_partitions_and_index(problem, where, order):
-    """Every form in which query ids are given; rows of a query lie in several partitions."""
+    """Rows of a query lie in several partitions."""
     ranker = fitted(problem)
     expected = pd.Series(refits(problem, ranker.selected_))
     frame = frame_of(problem, ORDERS[order](len(problem.X)))
     ddf = dd.from_pandas(frame, npartitions=5, sort=False)
-    ids = {
-        "names": (ddf, None, None),
-        "series": (ddf[[*NAMES, "weight"]].drop(columns="weight"), ddf.relevance, ddf.qid),
-    }
-    for form, (X, y, qid) in ids.items():
-        weights = problem_weights(frame, problem) if form == "series" else None
-        scores = dr.leave_query_out_scores(
-            ranker, X, y, qid=qid, query_weights=weights, executor=where
-        )
-        assert is_dask_collection(scores)
-        assert scores.name == "score"
-        assert scores.npartitions == X.npartitions
-        assert scores.divisions == X.divisions
-        found = computed(scores, where)
-        pd.testing.assert_index_equal(found.index, frame.index)
-        close(found.sort_index(), expected)
+    scores = dr.leave_query_out_scores(ranker, ddf, executor=where)
+    assert is_dask_collection(scores)
+    assert scores.name == "score"
+    assert scores.npartitions == ddf.npartitions
+    assert scores.divisions == ddf.divisions
+    found = computed(scores, where)
+    pd.testing.assert_index_equal(found.index, frame.index)
+    close(found.sort_index(), expected)
 
 
 def computed(scores, where):
@@ -193,11 +185,6 @@ def computed(scores, where):
     gc.collect()
     where.who_has()
     return where.compute(scores).result()
-
-
-def problem_weights(frame, problem):
-    """Weights of the queries in the order of their first rows."""
-    return problem.weights[frame.qid.drop_duplicates()]
 
 
 def test_ids_in_the_index_and_as_text(problem):

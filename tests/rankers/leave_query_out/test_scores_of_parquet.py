@@ -64,13 +64,9 @@ def computed(where, *collections):
     return where.gather(where.compute(collections))
 
 
-def arguments(ddf, form):
-    """The arguments X, y and qid of the scores, as all columns, some, or series beside features."""
-    if form == "all":
-        return ddf, None, None
-    if form == "some":
-        return ddf.drop(columns=[*OTHERS[1:], "expected"]), None, None
-    return ddf[NAMES], ddf.relevance, ddf.qid
+def columns(ddf, form):
+    """The DataFrame of the scores: all columns, or some."""
+    return ddf if form == "all" else ddf.drop(columns=[*OTHERS[1:], "expected"])
 
 
 SOURCES = {
@@ -90,7 +86,7 @@ def read(folder, source, **options):
     return ddf
 
 
-@pytest.mark.parametrize("form", ["all", "some", "series"])
+@pytest.mark.parametrize("form", ["all", "some"])
 @pytest.mark.parametrize("source", SOURCES)
 def test_scores_belong_to_their_rows_beside_whichever_columns(folder, ranker, source, form):
     check_scores(folder, ranker, "threads", source, form)
@@ -98,7 +94,7 @@ def test_scores_belong_to_their_rows_beside_whichever_columns(folder, ranker, so
 
 @pytest.mark.slow
 @pytest.mark.cluster
-@pytest.mark.parametrize(("source", "form"), [("fsspec", "some"), ("known divisions", "series")])
+@pytest.mark.parametrize(("source", "form"), [("fsspec", "some"), ("known divisions", "all")])
 def test_scores_of_workers_belong_to_their_rows(folder, ranker, client, source, form):
     check_scores(folder, ranker, client, source, form)
 
@@ -106,11 +102,8 @@ def test_scores_of_workers_belong_to_their_rows(folder, ranker, client, source, 
 def check_scores(folder, ranker, where, source, form):
     """Alone, joined to the frame, to all that is read, or to one column, and computed with it."""
     ddf = read(folder, source)
-    X, y, qid = arguments(ddf, form)
-    weights = None
-    if form == "series":  # weights come in the order of the queries' first rows
-        weights = PROBLEM.weights[ddf.qid.compute(scheduler="threads").drop_duplicates()]
-    scores = dr.leave_query_out_scores(ranker, X, y, qid=qid, query_weights=weights, executor=where)
+    X = columns(ddf, form)
+    scores = dr.leave_query_out_scores(ranker, X, executor=where)
     assert scores.npartitions == ddf.npartitions
     assert scores.divisions == ddf.divisions
     forms = (scores, X.assign(score=scores), ddf.assign(score=scores))
@@ -129,7 +122,7 @@ def test_weights_that_are_too_large_for_each_worker(folder, ranker, client, monk
     """A partition then gets those of its own queries, and rows are found by known divisions."""
     monkeypatch.setattr("dranking.rankers.leave_query_out.scores.SHARED_BYTES", 0)
     ddf = read(folder, "known divisions")
-    X, _, _ = arguments(ddf, "some")
+    X = columns(ddf, "some")
     found = dr.leave_query_out_scores(ranker, X, executor=client)
     assert found.divisions == ddf.divisions
     joined, alone = computed(client, ddf.assign(score=found), found)

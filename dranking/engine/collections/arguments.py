@@ -1,17 +1,16 @@
-"""Features, grades and query ids of the same rows: one expression, or a graph that is fixed.
+"""The arguments of `fit` as partitions of features, grades and query ids of the same rows.
 
 What a partition of a DataFrame holds may differ from one computation to the next: a shuffle orders
 its rows anew each time, and Dask computes each expression for itself. Features, grades and query
-ids therefore come out of one DataFrame, in one expression. Dask arrays share the steps of their
-graphs when they are computed together, and are taken as they are, unless their graphs show
-partitions of a DataFrame that they do not share, or do not show what they were made of (see
-`fixed_graphs`). Equal lengths and divisions prove nothing.
+ids of a DataFrame are therefore columns of one DataFrame. Arrays belong together by position, and
+are taken if `known_arrays` shows that their rows are fixed. Equal lengths and divisions prove
+nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from scipy import sparse
 from dranking.data.roles import QID, RELEVANCE, Columns, Roles
 from dranking.data.tables.any_table import is_dask, is_dask_frame
 from dranking.data.tables.columns import DASK_FRAME, find_layout
-from dranking.engine.collections.fixed_graphs import ADVICE, check_fixed
+from dranking.engine.collections.known_arrays import check_known
 from dranking.engine.collections.partitions import ChunkForm, make_part
 from dranking.engine.collections.persisted_frames import check_persisted
 from dranking.errors import DataError, UsageError
@@ -44,9 +43,6 @@ class Partitions:
         One delayed `Part` for each partition.
     roles
         Names of the columns of the parts that are not features.
-    features
-        Names of the columns that are the features of a frame; None means that the roles of all
-        columns follow from their names.
     width
         Number of features of an array; None for a frame.
     is_sparse
@@ -57,7 +53,6 @@ class Partitions:
 
     parts: list[Any]
     roles: Roles
-    features: tuple[str, ...] | None = None
     width: int | None = None
     is_sparse: bool = False
     rows: Sequence[tuple[Any, Any]] = ()
@@ -71,8 +66,7 @@ def partitions_of(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
     X
         A dask DataFrame or dask array.
     y, qid
-        Names of columns of `X`, series of the same frame, other Dask collections or arrays of one
-        value for each row.
+        Names of columns of a DataFrame; for an array, dask arrays or arrays in memory.
     compute
         Computes lengths of chunks, where they are needed and unknown.
 
@@ -86,103 +80,17 @@ def partitions_of(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
     if not is_dask_frame(X):
         return _of_arrays(X, y, qid, compute)
     check_persisted(X)
-    if not all(_is_of_frame(X, each) for each in (y, qid)):
-        raise UsageError(
-            "y or qid is neither a column of X nor a series of X's frame that is computed row by "
-            f"row; a step such as reset_index or map_partitions may reorder rows. {ADVICE}"
-        )
-    given = {name: value for name, value in ((QID, qid), (RELEVANCE, y)) if value is not None}
-    series = {name: value for name, value in given.items() if not isinstance(value, str)}
-    features = None
-    if series:
-        _check_free(X, series)
-        features = tuple(map(str, X.columns)) if len(series) == len(given) else None
-        X = joined(X, series)
-    roles = Roles(
-        qid=QID if QID in series else qid, relevance=RELEVANCE if RELEVANCE in series else y
-    )
-    if features is not None:
-        roles = replace(roles, docid=None, weight=None)
+    for name, value in (("y", y), ("qid", qid)):
+        if not (value is None or isinstance(value, str)):
+            raise UsageError(
+                f"{name} stands beside a dask DataFrame, and nothing shows that both have the same "
+                "rows in the same order. If you know that they have, make it a column, and name "
+                "the columns: fit(ddf.assign(y=...), y='y', qid='qid')."
+            )
+    roles = Roles(qid=qid, relevance=y)
     frame = _with_index_as_column(X, roles.qid)
     _check_there(frame, roles)
-    return Partitions(_parts(frame.to_delayed(), roles), roles, features)
-
-
-def _is_of_frame(frame: Any, given: Any) -> bool:
-    """Whether a value is None, a column's name, or a series computed row by row from a frame."""
-    if given is None or isinstance(given, str):
-        return True
-    if not (is_dask(given) and hasattr(given, "expr") and given.ndim == 1):
-        return False
-    known: dict[str, _Rows] = {}
-    return hasattr(frame, "expr") and _rows(frame.expr, known) == _rows(given.expr, known)
-
-
-_Rows = tuple[str, ...] | None
-"""A name for rows in their order: equal names mean equal rows. None stands for one value for all
-rows, such as a mean."""
-
-
-def _rows(expression: Any, known: dict[str, _Rows]) -> _Rows:
-    """The rows that an expression of Dask gives, by the steps that may choose or order rows.
-
-    A step on single rows has the rows of its operands, and equal filters choose equal rows. Every
-    other step (a source, a shuffle, `map_partitions`, a new index) stands for rows of its own.
-    """
-    if expression._name not in known:
-        known[expression._name] = _new_rows(expression, known)
-    return known[expression._name]
-
-
-def _new_rows(expression: Any, known: dict[str, _Rows]) -> _Rows:
-    from dask.dataframe.dask_expr import _expr
-    from dask.dataframe.dask_expr._cumulative import CumulativeAggregations
-    from dask.dataframe.dask_expr._reductions import Reduction
-
-    is_reduced = isinstance(expression, Reduction) and expression.ndim < expression.frame.ndim
-    if expression.ndim == 0 or is_reduced:
-        return None
-    by_row = (_expr.Elemwise, _expr.UFuncElemwise, _expr.Filter, CumulativeAggregations)
-    new_index = (_expr.ResetIndex, _expr.AssignIndex)
-    if isinstance(expression, by_row) and not isinstance(expression, new_index):
-        operands = {_rows(each, known) for each in expression.dependencies()} - {None}
-        if len(operands) <= 1:
-            rows = operands.pop() if operands else None
-            is_filter = isinstance(expression, _expr.Filter)
-            return (*(rows or ()), expression.predicate._name) if is_filter else rows
-    return (expression._name,)
-
-
-def joined(X: Any, series: Mapping[str, Any]) -> Any:
-    """A frame with further columns of the same rows, as one expression."""
-    meta = X._meta.assign(**{name: each._meta.array for name, each in series.items()})
-    names, values = tuple(series), series.values()
-    return X.map_partitions(_join, names, *values, meta=meta, align_dataframes=False)
-
-
-def _join(frame: Any, names: Sequence[str], *columns: Any) -> Any:
-    """Join columns to a partition by position, if the indices confirm that the rows are the same.
-
-    Raises
-    ------
-    UsageError
-        If the indices differ.
-    """
-    for column in columns:
-        if not frame.index.equals(getattr(column, "index", column)):
-            raise UsageError(f"The index of y or qid differs from the index of X. {ADVICE}")
-    added = {name: column.array for name, column in zip(names, columns, strict=True)}
-    return frame.assign(**added)
-
-
-def _check_free(X: Any, added: Mapping[str, Any]) -> None:
-    """Raise UsageError if the features have a column that would hold grades or query ids."""
-    for name in added:
-        if name in map(str, X.columns):
-            raise UsageError(
-                f"X has a column {name!r}, which would become a feature; drop it from X, or name "
-                f"the columns: fit(X, y={RELEVANCE!r}, qid={QID!r})."
-            )
+    return Partitions(_parts(frame.to_delayed(), roles), roles)
 
 
 def _check_there(frame: Any, roles: Roles) -> None:
@@ -212,7 +120,7 @@ def _of_arrays(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
     labels = {name: value for name, value in ((QID, qid), (RELEVANCE, y)) if value is not None}
     if any(isinstance(value, str) for value in labels.values()):
         raise UsageError("y or qid is the name of a column, but X is an array without columns.")
-    check_fixed({"X": X, **{_ARGUMENTS[name]: value for name, value in labels.items()}})
+    check_known({"X": X, **{_ARGUMENTS[name]: value for name, value in labels.items()}})
     form = _form_of_chunks(X)
     rows = _Chunks.of(X.rechunk({1: -1}) if X.numblocks[1] > 1 else X)
     columns = {name: _Chunks.of(value) for name, value in labels.items() if is_dask(value)}
