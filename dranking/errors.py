@@ -130,7 +130,7 @@ class TuningWarning(UserWarning):
 
 
 class DataWarning(UserWarning):
-    """Some files at the place of the data are not read, and why."""
+    """Some files of the data are not read, or values are joined to rows in another order."""
 
 
 class ClickWarning(UserWarning):

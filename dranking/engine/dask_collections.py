@@ -15,14 +15,15 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.open import open_dataset
 from dranking.data.roles import QID, RELEVANCE, Columns
+from dranking.data.tables.alignment import (
+    in_no_order,
+    weights_by_id,
+    weights_of_queries,
+)
 from dranking.data.tables.any_table import is_dask, is_dask_frame, is_table
 from dranking.data.tables.columns import DASK_FRAME, Layout, find_layout
 from dranking.data.tables.feature_names import default_feature_names
-from dranking.data.tables.in_memory import (
-    MemoryDataset,
-    checked_query_weights,
-    from_arrays,
-)
+from dranking.data.tables.in_memory import MemoryDataset, from_arrays
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.collections.arguments import Partitions, partitions_of
 from dranking.engine.collections.assembly import Recipe, submit_blocks
@@ -66,7 +67,8 @@ def as_dataset(
         arrays are taken of arrays in memory and of stored chunks, see
         `dranking.engine.collections.known_arrays`.
     query_weights
-        As in `dranking.from_arrays`.
+        As in `dranking.from_arrays`; by query id alone for a dask DataFrame, and for dask arrays
+        in which rows of a query lie apart.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -154,6 +156,8 @@ def place(X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor) -> P
     """A dask DataFrame or dask array as a data set; arguments and errors as in `as_dataset`."""
     if is_dask_frame(X):
         y, qid = RELEVANCE if y is None else y, QID if qid is None else qid
+        if query_weights is not None and (query_weights := weights_by_id(query_weights)) is None:
+            raise in_no_order("the rows of a dask DataFrame may come in any order")
     elif qid is None:
         raise UsageError(NO_QID)
     with as_current(executor):  # the way in which Dask shuffles depends on the client
@@ -166,7 +170,7 @@ def place(X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor) -> P
     if given.is_sparse:
         names = default_feature_names(given.width or 0)
     recipe = Recipe(layout, len(names), given.is_sparse)
-    weights = _query_weights(executor, query_weights, plan, layout)
+    weights = _query_weights(query_weights, plan, layout)
     digests = [part.digest for part in lines]
     blocks = submit_blocks(executor, plan, parts, digests, recipe, weights)
     del parts  # from here on, tasks hold the parts that they need
@@ -213,7 +217,7 @@ def _layout(
 
 
 def _query_weights(
-    executor: Executor, query_weights: Any, plan: BlockPlan, layout: Layout
+    query_weights: Any, plan: BlockPlan, layout: Layout
 ) -> NDArray[np.float64] | None:
     """(n_queries,) weights in the order of the queries; None if they are a column or all ones."""
     if query_weights is None:
@@ -222,10 +226,8 @@ def _query_weights(
         raise UsageError(
             f"query_weights are given, and X has the column {layout.roles.weight!r}; drop one."
         )
-    if is_dask(query_weights):
-        check_known({"query_weights": query_weights})
-        [query_weights] = computed(executor, [query_weights])
-    return checked_query_weights(query_weights, plan.query_ids)
+    apart = "" if plan.is_adjacent else "rows of queries lie apart and are brought together"
+    return weights_of_queries(query_weights, plan.query_ids, apart)
 
 
 def to_dask_array(dataset: Dataset) -> tuple[Any, Any, Any]:

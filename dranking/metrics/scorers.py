@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from dranking.data.tables.alignment import aligned
 from dranking.data.tables.in_memory import from_arrays
 from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
@@ -61,6 +62,7 @@ class RankingScorer:
                 "sklearn.set_config(enable_metadata_routing=True), and pass qid= to fit, or "
                 "params={'qid': qid} to cross_val_score."
             )
+        y, qid = aligned(X, y=y, qid=qid).values()
         options = {"qid": qid} if "qid" in signature(estimator.predict).parameters else {}
         scores = estimator.predict(X, **options)
         parts = measured_rows(scores, y, qid, [self.metric], self.convention)

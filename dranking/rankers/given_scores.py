@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.scores.score_table import ScoreTable
+from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table
 from dranking.engine.collections.known_arrays import check_known
 from dranking.errors import DataError, UsageError
@@ -33,7 +34,7 @@ def scores_beside(scorer: Any, data: Any) -> Scores:
     if is_dask(scorer) and not hasattr(scorer, "chunks"):
         raise _apart("the scores are a dask Series")
     check_known({"the array of scores": scorer})
-    scores = given_scores(scorer)
+    scores = given_scores(aligned(data, of="the data", scores=scorer)["scores"])
     if is_dask_frame(data) and not (isinstance(scores, ScoreTable) and scores.has_doc_ids):
         raise _apart("the scores stand apart from a dask DataFrame, without ids of documents")
     return scores

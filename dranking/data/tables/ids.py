@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from dranking.errors import DataError
 
@@ -83,6 +84,14 @@ def check_no_null(ids: pa.Array, name: str, place: Place = row_place) -> None:
     if ids.null_count:
         row = pc.index(ids.is_null(), True).as_py()
         raise DataError(f"{place(row)}: {name} is missing; give every row a {name}.")
+
+
+def positions_of(wanted: pa.Array, there: pa.Array) -> NDArray[np.int64]:
+    """Place of each id among others; -1 where it is none of them. Integers equal their texts."""
+    kind = pa.string() if pa.string() in (wanted.type, there.type) else wanted.type
+    places = pc.index_in(wanted.cast(kind), value_set=there.cast(kind))
+    positions: NDArray[np.int64] = places.fill_null(-1).to_numpy().astype(np.int64)
+    return positions
 
 
 def _arrow_array(values: Any, name: str) -> pa.Array:

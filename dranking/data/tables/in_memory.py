@@ -15,6 +15,7 @@ from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock,
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, QID, RELEVANCE, Columns, Roles
+from dranking.data.tables.alignment import aligned, weights_of_queries
 from dranking.data.tables.any_table import as_table, check_index, is_table
 from dranking.data.tables.columns import TABLE, find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
@@ -23,7 +24,6 @@ from dranking.data.tables.lost_digits import ranges_in_memory, warn_of_lost_digi
 from dranking.data.tables.numeric_values import (
     as_float32,
     as_numbers,
-    check_query_weights,
     check_relevance,
     feature_error,
     is_number,
@@ -96,6 +96,8 @@ def from_arrays(
 ) -> MemoryDataset:
     """Make a data set from features, relevance and query ids in memory.
 
+    Values of rows belong to the rows of `X` in order; where both have a pandas index, by label.
+
     Parameters
     ----------
     X
@@ -109,7 +111,9 @@ def from_arrays(
     qid
         (n_documents,) ids of the queries, integers or strings; the rows of a query are adjacent.
     query_weights
-        (n_queries,) finite numbers, at least 0, in the order of the queries. None stands for ones.
+        Numbers, at least 0: a mapping from query id to weight, a pandas Series indexed by query id,
+        a table with the columns ``qid`` and ``weight``; or (n_queries,) numbers in the order in
+        which the queries come in the rows. None stands for ones.
     doc_ids
         (n_documents,) ids of the documents, integers or strings.
     feature_names
@@ -124,10 +128,17 @@ def from_arrays(
         If lengths differ, a value is missing or beyond float32 (the message names row, column and
         query), or the rows of a query are not adjacent.
     UsageError
-        If `qid` is None, or a table has a column ``qid`` or ``relevance`` of its own.
+        If `qid` is None, a table has a column ``qid`` or ``relevance`` of its own, or indexes
+        differ and do not tell which values belong to which rows.
+
+    Warns
+    -----
+    DataWarning
+        If values are joined to rows by the labels of an index in another order.
     """
     if qid is None:
         raise UsageError("qid is missing; pass the query id of each row as qid=.")
+    y, qid, doc_ids = aligned(X, y=y, qid=qid, doc_ids=doc_ids).values()
     features, names = _as_features(X)
     names = names if feature_names is None else tuple(feature_names)
     if names is None:
@@ -146,7 +157,7 @@ def from_arrays(
     check_adjacent(query_ids, query_ptr)
     weights = None
     if query_weights is not None:
-        weights = checked_query_weights(query_weights, query_ids)
+        weights = weights_of_queries(query_weights, query_ids)
 
     def block(first: int, last: int) -> QueryBlock:
         rows = slice(query_ptr[first], query_ptr[last])
@@ -309,20 +320,6 @@ def _check_lengths(expected: int, of: str = "rows", **arrays: Any) -> None:
                 f"{name} has {len(values)} entries for {expected} {of} of X."
                 + (hint if name == "qid" and len(values) < expected else "")
             )
-
-
-def checked_query_weights(query_weights: Any, query_ids: pa.Array) -> NDArray[np.float64]:
-    """(n_queries,) float64 weights.
-
-    Raises
-    ------
-    DataError
-        If there is not one weight for each query, or a weight is out of range.
-    """
-    weights = as_numbers(query_weights, "query_weights")
-    _check_lengths(len(query_ids), "queries", query_weights=weights)
-    check_query_weights(weights, query_ids)
-    return weights
 
 
 def _block_features(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dranking.data.tables.alignment import aligned
 from dranking.data.tables.ids import as_ids
 from dranking.data.texts.collection import Collection
 from dranking.data.texts.tfidf import TextVectorizer
@@ -41,6 +42,7 @@ def collection(
     DataError
         If a value is NaN or infinite, an id is missing or occurs twice, or lengths differ.
     """
+    ids, labels = aligned(vectors, of="vectors", ids=ids, labels=labels).values()
     matrix = _checked(vectors)
     n, n_words = matrix.shape
     own_ids = as_ids(np.arange(n) if ids is None else ids, "ids")
@@ -88,6 +90,7 @@ def text_collection(
     DataError
         If a text is missing, or no text has a word; and as `collection` does.
     """
+    ids, labels = aligned(texts, of="texts", ids=ids, labels=labels).values()
     documents = list(texts)
     wrong = next((i for i, text in enumerate(documents) if not isinstance(text, str)), None)
     if wrong is not None:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from dranking.data.roles import QID, RELEVANCE, Columns, Roles
+from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import is_dask, is_dask_frame
 from dranking.data.tables.columns import DASK_FRAME, find_layout
 from dranking.engine.collections.known_arrays import check_known
@@ -117,6 +118,7 @@ def _parts(
 
 def _of_arrays(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
     """Partitions of a dask array of features, and arrays of grades and query ids."""
+    y, qid = aligned(X, y=y, qid=qid).values()
     labels = {name: value for name, value in ((QID, qid), (RELEVANCE, y)) if value is not None}
     if any(isinstance(value, str) for value in labels.values()):
         raise UsageError("y or qid is the name of a column, but X is an array without columns.")
@@ -132,10 +134,10 @@ def _of_arrays(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
         rows = rows.measured(compute)
         columns = {name: each.measured(compute) for name, each in columns.items()}
     no_grades: list[Any] = [None] * len(rows.pieces)
-    aligned = {name: _aligned(name, value, columns, rows) for name, value in labels.items()}
+    pieces = {name: _pieces(name, value, columns, rows) for name, value in labels.items()}
     roles = Roles(QID, None, RELEVANCE if RELEVANCE in labels else None, None)
-    parts = _parts(rows.pieces, roles, aligned.get(RELEVANCE, no_grades), aligned[QID], form=form)
-    pairs = list(zip(rows.pieces, aligned[QID], strict=True))
+    parts = _parts(rows.pieces, roles, pieces.get(RELEVANCE, no_grades), pieces[QID], form=form)
+    pairs = list(zip(rows.pieces, pieces[QID], strict=True))
     return Partitions(parts, roles, width=form.width, is_sparse=form.is_sparse, rows=pairs)
 
 
@@ -190,7 +192,7 @@ def _n_rows(chunk: Any) -> int:
     return int(chunk.shape[0])
 
 
-def _aligned(name: str, value: Any, columns: Mapping[str, _Chunks], rows: _Chunks) -> list[Any]:
+def _pieces(name: str, value: Any, columns: Mapping[str, _Chunks], rows: _Chunks) -> list[Any]:
     """One piece of grades or query ids for each chunk of rows."""
     if name in columns:
         chunks = columns[name]

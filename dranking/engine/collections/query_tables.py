@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.data.regrouping.query_lines import hash_ids
-from dranking.data.tables.ids import as_ids
+from dranking.data.tables.ids import as_ids, positions_of
 from dranking.engine.collections.block_plan import BlockPlan
 from dranking.engine.executor import Executor, Task
 from dranking.errors import TryAgainError
@@ -189,17 +189,9 @@ def _picked(tables: Sequence[QueryTable], ids: pa.Array, default: Array) -> Arra
     """(len(ids), n_values) values of queries; the default for those that are in no table."""
     there = pa.concat_arrays([table.ids.cast(ids.type) for table in tables])
     values = np.concatenate([default[None], *(table.values for table in tables)])
-    picked: Array = values[_positions(ids, there) + 1]
+    picked: Array = values[positions_of(ids, there) + 1]
     return picked
 
 
 def _joined(ids: pa.Array, n_values: int, *pieces: Array) -> QueryValues:
     return QueryValues(ids, np.concatenate([np.empty((0, n_values)), *pieces]))
-
-
-def _positions(wanted: pa.Array, there: pa.Array) -> NDArray[np.int64]:
-    """Place of each id among others; -1 where it is none of them."""
-    kind = pa.string() if pa.string() in (wanted.type, there.type) else wanted.type
-    places = pc.index_in(wanted.cast(kind), value_set=there.cast(kind))
-    positions: NDArray[np.int64] = places.fill_null(-1).to_numpy().astype(np.int64)
-    return positions

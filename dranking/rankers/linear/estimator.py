@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from dranking.data.column_forms import Scaling, source_names
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import Normalize, scaled
+from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import is_dask, is_table
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.dask_collections import as_dataset
@@ -91,6 +92,9 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Fit the weights.
 
+        Grades and query ids come in the order of the rows of `X`. Where both have a pandas index,
+        they are joined by its labels, with a `DataWarning` if the orders differ.
+
         Parameters
         ----------
         X
@@ -105,7 +109,10 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             (n_documents,) query ids; the rows of a query are adjacent, except in Dask collections.
             With a path, a table or dask DataFrame, the name of a column ("qid" by default).
         query_weights
-            (n_queries,) weights, at least 0.
+            Weights of queries, at least 0: a mapping from query id to weight, a pandas Series
+            indexed by query id, or a table with the columns ``qid`` and ``weight``. An array,
+            (n_queries,), has them in the order in which the queries come in the rows; this array is
+            refused for a dask DataFrame, and where rows of a query lie apart.
         executor
             "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -193,6 +200,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             model = self.fitted_model()
             blocks = measure_blocks(model, dataset, ["ndcg"], convention, get_executor())
         else:
+            y, qid = aligned(X, y=y, qid=qid).values()
             blocks = measured_rows(self.predict(X, qid=qid), y, qid, ["ndcg"], DEFAULT_CONVENTION)
         value = PerQuery.concatenate(blocks).summary().metrics["ndcg"]
         if np.isnan(value):

@@ -13,6 +13,7 @@ from scipy import sparse
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.column_forms import Scaling, forms_of, missing_transforms, source_names
 from dranking.data.dataset import Dataset, check_features_there
+from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table
 from dranking.data.tables.recorded_scalings import recorded_transforms
 from dranking.engine.collections.scores import lazy_scores
@@ -57,6 +58,7 @@ def table_scores(
         )
     if is_dask(X):
         return _lazy_scores(X, names, weights, transforms, qid=qid, model=model)
+    qid = aligned(X, qid=qid)["qid"]
     used = np.flatnonzero(weights if weights.ndim == 1 else weights.any(axis=1))
     # Several columns of a model may be forms of one feature.
     sources = source_names(names, transforms)

@@ -97,7 +97,7 @@ def test_arrays(layout, shuffled, monkeypatch):
         da.from_array(X, chunks=(70, 4)).map_blocks(layout),
         da.from_array(y, chunks=90),
         qid=qid,
-        query_weights=da.from_array(weights, chunks=3),
+        query_weights=dict(zip(pd.unique(qid), weights, strict=True)),
     )
     expected = from_arrays(
         layout(X[rows]), y[rows], qid[rows], query_weights=weights, max_documents=50
@@ -161,9 +161,9 @@ def test_collections_without_rows_or_with_two_kinds_of_weights():
     weighted = ROWS.assign(weight=2.0)
     assert as_dataset(in_partitions(weighted, [30])).block(0).weights.tolist() == [2.0] * 12
     with pytest.raises(UsageError, match="column 'weight'"):
-        as_dataset(in_partitions(weighted, [30]), query_weights=np.ones(12))
-    with pytest.raises(DataError, match="entries for"):
-        as_dataset(in_partitions(ROWS, [30]), query_weights=np.ones(11))
+        as_dataset(in_partitions(weighted, [30]), query_weights=ROWS.groupby("qid").size())
+    with pytest.raises(DataError, match="no weight for query"):
+        as_dataset(in_partitions(ROWS, [30]), query_weights=ROWS.groupby("qid").size()[:-1])
 
 
 @pytest.mark.parametrize("scattered", [False, True])

@@ -176,6 +176,10 @@ def test_scores_of_a_frame_have_its_partitions_and_index(problem, where, order):
     found = computed(scores, where)
     pd.testing.assert_index_equal(found.index, frame.index)
     close(found.sort_index(), expected)
+    weights = dict(enumerate(problem.weights))
+    unweighted = ddf.drop(columns="weight")
+    scores = dr.leave_query_out_scores(ranker, unweighted, query_weights=weights, executor=where)
+    close(computed(scores, where).sort_index(), expected)
 
 
 def computed(scores, where):
