@@ -67,7 +67,7 @@ PARTS = {
         {"places"},
         {"requests"},
         {"reading"},
-        {"json_files"},
+        {"json_files", "table_formats"},
         {"writing"},
         {"folders"},
     ],

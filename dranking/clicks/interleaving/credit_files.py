@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dranking.errors import DataError, quoted
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import arrow_input, exists, list_files
+from dranking.files.table_formats import check_no_table_format
 
 READERS: dict[str, Callable[[Any], pa.Table]] = {
     ".parquet": lambda file: pa.parquet.read_table(file),
@@ -82,6 +83,7 @@ def read_credits(place: AnyPlace, columns: CreditColumns = CreditColumns()) -> C
 def _files(source: Place) -> list[Place]:
     if not exists(source):
         raise DataError(f"{source}: there is no such file or folder.")
+    check_no_table_format([source])
     return list_files(source) or [source]
 
 

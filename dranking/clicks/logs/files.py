@@ -19,6 +19,7 @@ from dranking.data.parquet.part import ParquetPart, read_part
 from dranking.errors import DataError, UsageError, quoted
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import exists, file_size, list_files, open_input
+from dranking.files.table_formats import check_no_table_below, check_no_table_format
 
 FileForm: TypeAlias = Literal["parquet", "ndjson", "csv"]
 
@@ -88,7 +89,8 @@ def find_logs(sources: Sequence[AnyPlace], needed: Sequence[str]) -> list[LogPar
     Raises
     ------
     DataError
-        If there are no files, a file cannot be read, or a column is missing.
+        If there are no files, a file cannot be read or belongs to a Delta, Iceberg or Hudi table,
+        or a column is missing.
     UsageError
         If a file has another ending.
     """
@@ -96,6 +98,7 @@ def find_logs(sources: Sequence[AnyPlace], needed: Sequence[str]) -> list[LogPar
     for root in map(as_place, sources):
         if not exists(root):
             raise DataError(f"{root}: there is no such file or folder.")
+        check_no_table_format([root])
         for file in _files_at(root):
             below = parts_below(file, root)[:-1] if file != root else ()
             parts += _parts_of(file, tuple(folder_values(below).items()), needed)
@@ -105,7 +108,9 @@ def find_logs(sources: Sequence[AnyPlace], needed: Sequence[str]) -> list[LogPar
 def _files_at(root: Place) -> list[Place]:
     if root.is_file():
         return [root]
-    found = [file for file in list_files(root) if _form_of(file.name)]
+    files = list_files(root)
+    check_no_table_below(root, [parts_below(file, root) for file in files])
+    found = [file for file in files if _form_of(file.name)]
     found = [f for f in found if not any(map(is_hidden, parts_below(f, root)))]
     if not found:
         raise DataError(

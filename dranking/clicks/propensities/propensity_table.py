@@ -12,6 +12,7 @@ from dranking.clicks.propensities.propensities import Propensities, given_propen
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace, as_place
 from dranking.files.reading import arrow_input
+from dranking.files.table_formats import check_no_table_format
 
 CONTEXT = "context"
 TEXT: dict[str, Any] = {
@@ -38,6 +39,7 @@ def read_propensity_table(path: AnyPlace, depth: int | None = None) -> Propensit
         If the file cannot be read, columns or positions are missing, or a position is there twice.
     """
     file = as_place(path)
+    check_no_table_format([file])
     try:
         with arrow_input(file) as opened:
             is_parquet = file.suffix == ".parquet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,7 @@ from dranking.data.tables.lost_digits import Range
 from dranking.errors import DataError
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import at_once
+from dranking.files.table_formats import check_no_table_format
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Value in a folder's name that stands for a missing one."""
@@ -57,15 +59,18 @@ def find_files(sources: Sequence[AnyPlace], where: str | None) -> list[FoundFile
     Raises
     ------
     DataError
-        If there are no files.
+        If there are no files, or they belong to a Delta, Iceberg or Hudi table.
     UsageError
         If the condition cannot be read.
     """
+    roots = [as_place(source) for source in sources]
+    check_no_table_format(roots)
     found = [
         FoundFile(file, folder_values(parts_below(file, root)[:-1] if file != root else ()))
-        for root in map(as_place, sources)
+        for root in roots
         for file in list_parquet(root)
     ]
+    check_no_table_format(_links(found))
     if where is None:
         return found
     kept = matching(where, [file.folders for file in found])
@@ -73,6 +78,14 @@ def find_files(sources: Sequence[AnyPlace], where: str | None) -> list[FoundFile
     if not chosen:
         raise DataError(f"--where {where!r}: none of {len(found)} files lies in such folders.")
     return chosen
+
+
+def _links(files: Sequence[FoundFile]) -> list[Place]:
+    """The local files and their folders that are links, or lie behind one."""
+    local = [file.place for file in files if is_local(file.place)]
+    folders = dict.fromkeys(place.parent for place in local)
+    behind = [folder for folder in folders if os.path.realpath(folder) != os.path.abspath(folder)]
+    return [*behind, *(place for place in local if place.is_symlink())]
 
 
 def folder_values(names: Sequence[str]) -> dict[str, str]:

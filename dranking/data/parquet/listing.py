@@ -11,6 +11,7 @@ from dranking.errors import DataError, DataWarning, listed, warn_user
 from dranking.files.places import Place, is_local
 from dranking.files.reading import list_files
 from dranking.files.requests import request
+from dranking.files.table_formats import check_no_table_below
 from dranking.files.writing.output_checks import MANIFEST_NAME, SUCCESS_NAME, is_ours
 
 ENDINGS = (".parquet", ".parq", ".pq")
@@ -32,15 +33,15 @@ def list_parquet(place: Place) -> list[Place]:
     Raises
     ------
     DataError
-        If the folder has no such files, or is a Delta, Iceberg or Hudi table.
+        If the folder has no such files, or holds a Delta, Iceberg or Hudi table.
     """
     if is_local(place) and not place.is_dir():
         return [place]  # whatever its name; opening it says if it is not there
     files = list_files(place)
     if not files and not is_local(place) and _is_file(place):
         return [place]
-    _check_no_table_format(place, files)
     below = {file: parts_below(file, place) for file in files}
+    check_no_table_below(place, list(below.values()))
     shown = [file for file in files if not any(map(is_hidden, below[file]))]
     outputs = _outputs(place, below)
     inputs = [file for file in shown if not _lies_in(below[file], outputs)]
@@ -115,26 +116,6 @@ def _once(root: Place, files: list[Place]) -> list[Place]:
 
 def _warn(place: Place, message: str) -> None:
     warn_user(f"{place}: {message}.", DataWarning)
-
-
-_FOLDERS_OF_FORMATS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
-
-
-def _check_no_table_format(place: Place, files: Sequence[Place]) -> None:
-    """Raise DataError if the files are those of a table whose log says which of them count."""
-    for file in files:
-        *folders, name = parts_below(file, place)
-        kind = next((_FOLDERS_OF_FORMATS[f] for f in folders if f in _FOLDERS_OF_FORMATS), None)
-        if folders[-1:] == ["metadata"] and name.endswith(".metadata.json"):
-            kind = "Iceberg"
-        if kind is not None:
-            raise DataError(
-                f"{place} is the folder of a table in the {kind} format, for it has "
-                f"{'/'.join([*folders, name])}: the parquet files also hold rows that the table "
-                "has no longer. Open the table with a library for the format, and pass it in "
-                "Python as an Arrow data set or reader, as "
-                "dr.ingest(DeltaTable(PATH).to_pyarrow_dataset(), OUTPUT) does."
-            )
 
 
 def _natural_key(name: str) -> list[tuple[int, str]]:

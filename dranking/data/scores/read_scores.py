@@ -19,6 +19,7 @@ from dranking.files.file_kinds import N_BYTES, foreign_kind
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import arrow_input, open_input, read_bytes
 from dranking.files.requests import request
+from dranking.files.table_formats import check_no_table_format
 
 ScoreForm: TypeAlias = Literal["directory", "parquet", "csv", "trec"]
 
@@ -61,6 +62,7 @@ def read_scores(
         if form == "directory":
             table, score = read_parts(place), SCORE
         elif form == "parquet":
+            check_no_table_format([place])
             with arrow_input(place) as file:
                 table = pq.read_table(file, page_checksum_verification=True)
         else:

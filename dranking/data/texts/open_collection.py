@@ -13,6 +13,7 @@ from dranking.errors import DataError, DrankingError, UsageError, quoted
 from dranking.files.folders.array_folder import is_array_folder
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import arrow_input, exists, open_input
+from dranking.files.table_formats import check_no_table_format
 
 COLUMNS = ("id", "text", "label")
 
@@ -60,6 +61,7 @@ def open_collection(
     if not exists(source):
         raise DataError(f"{source}: there is no such file or directory.")
     if is_table:
+        check_no_table_format([source])
         return _read_table(source, vectorizer, options)
     if source.suffix == ".npz":
         from scipy import sparse

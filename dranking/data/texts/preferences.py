@@ -18,6 +18,7 @@ from dranking.data.texts.collection import Collection
 from dranking.errors import DataError
 from dranking.files.places import AnyPlace, as_place
 from dranking.files.reading import arrow_input, read_bytes
+from dranking.files.table_formats import check_no_table_format
 
 Ints = NDArray[np.int64]
 
@@ -259,8 +260,10 @@ def read_tuples(path: AnyPlace, queries: Collection, documents: Collection) -> T
     import pyarrow.parquet as pq
 
     names = ["query", "preferred", "other"]
+    place = as_place(path)
+    check_no_table_format([place])
     try:
-        with arrow_input(as_place(path)) as opened:
+        with arrow_input(place) as opened:
             file = pq.ParquetFile(opened)
             missing = [name for name in names if name not in file.schema_arrow.names]
             if missing:

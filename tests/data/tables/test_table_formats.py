@@ -1,4 +1,6 @@
-"""Delta and Iceberg tables: read through Arrow; their folders are refused as parquet."""
+"""Delta and Iceberg tables: read through Arrow; their folders and files are refused as parquet."""
+
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -6,10 +8,20 @@ import pyarrow.parquet as pq
 import pytest
 
 import dranking as dr
+from dranking.clicks.interleaving.credit_files import read_credits
+from dranking.clicks.logs.files import find_logs
+from dranking.clicks.propensities.propensity_table import read_propensity_table
+from dranking.data.texts.preferences import read_tuples
 from dranking.errors import DataError
+from dranking.files.places import as_place
 
 N, PER_QUERY = 300, 10
 COLUMNS = dr.Columns(exclude=["day"])
+LOGS = {
+    "Delta": "_delta_log/00000000000000000000.json",
+    "Iceberg": "metadata/00001-9c12.metadata.json",
+    "Hudi": ".hoodie/hoodie.properties",
+}
 
 
 @pytest.fixture
@@ -46,14 +58,7 @@ def assert_has(data, rows):
     np.testing.assert_array_equal([r[2] for r in found], np.float32([r[2] for r in expected]))
 
 
-@pytest.mark.parametrize(
-    ("kind", "log"),
-    [
-        ("Delta", "_delta_log/00000000000000000000.json"),
-        ("Iceberg", "metadata/00001-9c12.metadata.json"),
-        ("Hudi", ".hoodie/hoodie.properties"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "log"), LOGS.items())
 def test_folders_of_table_formats_are_refused(tmp_path, rows, kind, log):
     """Their parquet files hold rows that were removed: a folder was read with all of them."""
     (tmp_path / "t" / "data").mkdir(parents=True)
@@ -67,6 +72,108 @@ def test_folders_of_table_formats_are_refused(tmp_path, rows, kind, log):
         dr.ingest(tmp_path / "t", tmp_path / "out")
 
 
+@pytest.fixture(params=["local", "store"])
+def lake(request, tmp_path):
+    """A folder, local or in a store, in which folders are made as needed."""
+    return as_place(tmp_path / "lake" if request.param == "local" else f"memory://{tmp_path}/lake")
+
+
+def put(place, content=b"{}"):
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(content)
+
+
+def parquet(table):
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("kind", LOGS)
+def test_parts_of_tables_are_refused(lake, rows, kind, tmp_path):
+    """A partition folder and lists of files were read, with the rows that were deleted."""
+    folder = lake / "t" / "day=2026-11-01"
+    files = [folder / f"{number}.parquet" for number in range(2)]
+    for file, part in zip(files, (rows.slice(0, 100), rows.slice(100)), strict=True):
+        put(file, parquet(part.drop_columns(["day"])))
+    given = [folder, files, files[1], lake]
+    for source in given:
+        assert dr.open_dataset(source).n_documents > 0
+    put(lake / "t" / LOGS[kind])
+    for source in given:
+        with pytest.raises(DataError, match=f"table in the {kind} format, for it has .*no longer"):
+            dr.open_dataset(source)
+        with pytest.raises(DataError, match=f"table in the {kind} format"):
+            dr.ingest(source, tmp_path / "out")
+    with pytest.raises(DataError, match=rf"day=2026-11-01 lies in .*t, the folder of .*{kind}"):
+        dr.open_dataset(folder)
+
+
+def test_links_to_files_and_folders_of_tables_are_refused(tmp_path, rows):
+    put(tmp_path / "t" / "day=1" / "0.parquet", parquet(rows.drop_columns(["day"])))
+    put(tmp_path / "t" / LOGS["Delta"])
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file" / "0.parquet").symlink_to(tmp_path / "t" / "day=1" / "0.parquet")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "day=1").symlink_to(tmp_path / "t" / "day=1")
+    (tmp_path / "link").symlink_to(tmp_path / "t" / "day=1")
+    for source in ("file", "file/0.parquet", "folder", "link"):
+        with pytest.raises(DataError, match="table in the Delta format"):
+            dr.open_dataset(tmp_path / source)
+
+
+def test_a_relative_path_inside_of_a_table_is_refused(tmp_path, rows, monkeypatch):
+    put(tmp_path / "t" / "day=1" / "0.parquet", parquet(rows.drop_columns(["day"])))
+    put(tmp_path / "t" / LOGS["Iceberg"])
+    monkeypatch.chdir(tmp_path / "t" / "day=1")
+    with pytest.raises(DataError, match="table in the Iceberg format"):
+        dr.open_dataset("0.parquet")
+
+
+def test_other_files_of_tables_are_refused(tmp_path):
+    """Logs, scores, texts, preferences, propensities and credits have readers of their own."""
+    words = pa.table({"id": [1, 2], "text": ["red wine", "white wine"]})
+    file = tmp_path / "t" / "day=1" / "0.parquet"
+    put(file, parquet(words))
+    collection = dr.open_collection(file)
+    readers = [
+        lambda: dr.open_collection(file),
+        lambda: dr.read_scores(file),
+        lambda: find_logs([file.parent], []),
+        lambda: find_logs([tmp_path], []),
+        lambda: read_tuples(file, collection, collection),
+        lambda: read_propensity_table(file),
+        lambda: read_credits(file),
+    ]
+    put(tmp_path / "t" / LOGS["Hudi"])
+    for read in readers:
+        with pytest.raises(DataError, match="table in the Hudi format"):
+            read()
+
+
+def test_folders_that_are_no_logs_say_nothing(tmp_path, rows):
+    put(tmp_path / "t" / "0.parquet", parquet(rows.drop_columns(["day"])))
+    put(tmp_path / "metadata" / "notes.json")
+    (tmp_path / "_delta_log").mkdir()
+    (tmp_path / ".hoodie").touch()
+    assert_has(dr.open_dataset(tmp_path / "t"), rows)
+
+
+def test_folders_of_a_store_that_may_not_be_listed_say_nothing(rows, monkeypatch):
+    """Access to a bucket is often given below a prefix alone."""
+    place = as_place("memory://closed/lake")
+    put(place / "0.parquet", parquet(rows.drop_columns(["day"])))
+    ls = place.fs.ls
+
+    def refused(path, *args, **options):
+        if "/lake" not in path:
+            raise PermissionError(13, "Access Denied", path)
+        return ls(path, *args, **options)
+
+    monkeypatch.setattr(type(place.fs), "ls", staticmethod(refused))
+    assert_has(dr.open_dataset(place), rows)
+
+
 def test_a_delta_table_is_read_through_arrow(tmp_path, rows):
     """In two commits by day, with removed rows and an earlier version."""
     deltalake = pytest.importorskip("deltalake")
@@ -78,8 +185,7 @@ def test_a_delta_table_is_read_through_arrow(tmp_path, rows):
         table = deltalake.DeltaTable(place, version=version).to_pyarrow_dataset()
         data, _ = dr.ingest(table, tmp_path / f"{version}.zarr", columns=COLUMNS)
         assert_has(data, rows.slice(first))
-    with pytest.raises(DataError, match="Delta format"):
-        dr.open_dataset(place)
+    check_parts_are_refused(tmp_path / "delta", "Delta")
 
 
 def test_an_iceberg_table_is_read_through_arrow(tmp_path, rows):
@@ -97,5 +203,13 @@ def test_an_iceberg_table_is_read_through_arrow(tmp_path, rows):
     scan = table.scan(row_filter="day >= '2026-11-02'")
     data, _ = dr.ingest(scan.to_arrow_batch_reader(), tmp_path / "out.zarr", columns=COLUMNS)
     assert_has(data, rows.slice(N // 2))
-    with pytest.raises(DataError, match="Iceberg format"):
-        dr.open_dataset(table.location().removeprefix("file://"))
+    check_parts_are_refused(Path(table.location().removeprefix("file://")), "Iceberg")
+
+
+def check_parts_are_refused(folder, kind):
+    """The folder of a table, a folder in it, and its files, which hold the removed rows too."""
+    files = sorted(folder.rglob("*.parquet"))
+    assert sum(pq.read_metadata(file).num_rows for file in files) > N - 3 * PER_QUERY
+    for source in (folder, files[0].parent, files, files[0]):
+        with pytest.raises(DataError, match=f"{kind} format"):
+            dr.open_dataset(source)
