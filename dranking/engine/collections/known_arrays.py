@@ -31,8 +31,9 @@ def check_known(arrays: Mapping[str, Any]) -> None:
                 f"{name} is made of {root}, whose rows may come in another order whenever Dask "
                 "computes them: grades could belong to other documents. Dask arrays are taken of "
                 "arrays in memory, dask.array.from_array(array), and of stored chunks, "
-                "dask.array.from_zarr(path); X.to_zarr(path) stores an array. Of a DataFrame, name "
-                "the columns: fit(ddf, y='relevance', qid='qid')."
+                "dask.array.from_zarr(path); X.to_zarr(path) stores an array. (A persisted array "
+                "does not show what it is made of; fit keeps the chunks on the workers by itself.) "
+                "Of a DataFrame, name the columns: fit(ddf, y='relevance', qid='qid')."
             )
 
 
@@ -40,6 +41,8 @@ def _unknown_root(array: Any) -> str | None:
     """The first root of a collection that may hold other rows each time; None if none may."""
     if not hasattr(array, "chunks"):
         return f"the columns of a dask {type(array).__name__}"
+    if not hasattr(array, "__dask_layers__"):  # with Dask's option array.query-planning
+        return repr(array.name)
     graph = array.__dask_graph__()
     left, seen = list(array.__dask_layers__()), set()
     while left:

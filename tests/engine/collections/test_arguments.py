@@ -252,6 +252,19 @@ def test_known_arrays_are_taken(tmp_path):
         is_right(of_arrays(da.from_array(X, chunks=(4, 1)), y, da.from_array(QIDS, chunks=4)))
 
 
+@pytest.mark.cluster
+def test_arrays_that_workers_hold(client, tmp_path):
+    """Stored chunks, and blocks of a data set; a persisted array has lost what it was made of."""
+    da.to_zarr(da.from_array(Y, chunks=3), str(tmp_path / "y.zarr"))
+    stored = client.persist(da.from_zarr(str(tmp_path / "y.zarr")))
+    features, qid = da.from_array(X, chunks=(4, 2)), da.from_array(QIDS, chunks=4)
+    placed = as_dataset(features, stored, qid=qid, executor=client)
+    is_right(as_dataset(*dr.to_dask_array(placed)[:2], qid=qid, executor=client))
+    persisted = client.persist(da.from_array(Y, chunks=3))
+    with pytest.raises(UsageError, match=r"^y is made of 'array-.*fit keeps the chunks on the wor"):
+        as_dataset(features, persisted, qid=qid, executor=client)
+
+
 X = np.arange(24, dtype=np.float32).reshape(12, 2) % 7
 Y = np.arange(12) % 3.0
 QIDS = np.repeat([5, 3, 9], 4)
