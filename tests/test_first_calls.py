@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 
 import dranking as dr
 from dranking.data.transforms import Log
-from dranking.errors import AccuracyWarning
+from dranking.errors import AccuracyWarning, UsageError
 from dranking.metrics.scorers import ndcg_scorer
 from dranking.rankers.greedy.estimator import warn_of_rounding
 from dranking.rankers.rankrls.checked_weights import CheckedWeights
@@ -166,8 +166,10 @@ def test_a_dask_frame_is_scored_as_the_table_is(table, ranker):
     expected = ranker.score(table)
     assert ranker.score(frame) == expected
     assert ranker.score(frame, "relevance", qid="qid") == expected
-    for rows, names in ((table, NAMES), (frame, NAMES), (table, [*table]), (frame, [*table])):
-        assert ranker.score(rows[names], rows["relevance"], qid=rows["qid"]) == expected
+    for names in (NAMES, [*table]):
+        assert ranker.score(table[names], table["relevance"], qid=table["qid"]) == expected
+    with pytest.raises(UsageError, match=r"fit\(ddf\.assign\(y=\.\.\.\), y='y', qid='qid'\)"):
+        ranker.score(frame[NAMES], frame["relevance"], qid=frame["qid"])
 
 
 def test_values_of_queries_are_a_frame(table):

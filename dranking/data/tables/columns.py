@@ -314,7 +314,7 @@ def _how_to_leave_out(names: Sequence[str], where: str) -> tuple[str, str]:
     more = ["..."] if len(names) > 20 else []
     shown = f"[{', '.join([*map(repr, names[:20]), *more])}]"
     if where == DASK_FRAME:
-        return f"frame.drop(columns={shown})", "frame[[...]]"
+        return f"frame.drop(columns={shown})", "frame[[...]], beside grades and ids"
     if where == TABLE:
         return (
             f"table.drop(columns={shown}) or dr.from_table(table, dr.Columns(exclude=...))",
