@@ -21,8 +21,9 @@ from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.in_memory import (
     MemoryDataset,
     checked_query_weights,
-    from_arrays,
+    rows_in_memory,
 )
+from dranking.data.tables.numeric_values import Nullable
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.collections.assembly import Recipe, submit_blocks
 from dranking.engine.collections.block_plan import BlockPlan
@@ -45,7 +46,13 @@ NO_QID = (
 
 
 def as_dataset(
-    X: Any, y: Any = None, *, qid: Any = None, query_weights: Any = None, executor: Any = None
+    X: Any,
+    y: Any = None,
+    *,
+    qid: Any = None,
+    query_weights: Any = None,
+    nullable: Nullable = False,
+    executor: Any = None,
 ) -> Dataset:
     """Make a data set of the arguments of an estimator's `fit`.
 
@@ -67,6 +74,9 @@ def as_dataset(
         where nothing shows that they hold the same rows.
     query_weights
         As in `dranking.from_arrays`.
+    nullable
+        Whether values may be missing, which are NaN then: of all features, or, in memory, of each
+        feature. A data set is what it is.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -87,7 +97,7 @@ def as_dataset(
     if is_table(X) or is_path(X):
         named = _named_columns(X, y, qid, query_weights)
         if named is not None:
-            return open_dataset(X, columns=named)
+            return open_dataset(X, columns=named.nullable_if(bool(np.any(nullable))))
     if is_dask(X):
         return place(X, y, qid, query_weights, get_executor(executor)).dataset
     if qid is None:
@@ -97,7 +107,9 @@ def as_dataset(
     if lazy:
         check_fixed({"X": X, **{n: value for n, value in labels.items() if value is not None}})
         labels |= dict(zip(lazy, computed(get_executor(executor), [*lazy.values()]), strict=True))
-    return from_arrays(X, labels["y"], labels["qid"], query_weights=query_weights)
+    return rows_in_memory(
+        X, labels["y"], labels["qid"], query_weights=query_weights, nullable=nullable
+    )
 
 
 def _named_columns(X: Any, y: Any, qid: Any, query_weights: Any) -> Columns | None:

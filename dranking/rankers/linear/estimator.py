@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from dranking.data.column_forms import Scaling, source_names
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import Normalize, scaled
+from dranking.data.steps import Steps
 from dranking.data.tables.any_table import is_dask, is_dask_frame, is_table
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.dask_collections import as_dataset
@@ -162,7 +163,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             X,
             self.feature_names_,
             self.coef_,
-            self._transforms,
+            self._needed_steps,
             qid=qid,
             model=type(self).__name__,
         )
@@ -241,6 +242,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         return LinearModel(
             feature_names=tuple(self.feature_names_[i] for i in used),
             weights=tuple(self.coef_[used].tolist()),
+            fill=None if self._fill is None else self._fill.restricted(used),
             transforms=tuple(t.restricted(used) for t in self._transforms),
             provenance={
                 "ranker": type(self).__name__,
@@ -296,10 +298,16 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         self.feature_names_in_ = np.array(list(sources), dtype=object)
         self.n_features_in_ = len(sources)
         self.feature_names_ = dataset.feature_names
+        self._fill = dataset.fill
         self._transforms: tuple[Scaling, ...] = dataset.transforms
         nights = dataset.click_nights
         self._data_facts = dataset.facts | ({} if nights is None else {CLICK_NIGHTS: list(nights)})
         return self
+
+    @property
+    def _needed_steps(self) -> Steps:
+        """The filling and the scalings that `coef_` needs, in order."""
+        return self._transforms if self._fill is None else (self._fill, *self._transforms)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):

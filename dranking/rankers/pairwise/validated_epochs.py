@@ -34,12 +34,13 @@ def epoch_validation(
         return EpochValidation(None)
     train, data = problem.dataset, judged.data
     data.check_documents()
-    locate_features(train.feature_names, train.transforms, data)
+    locate_features(train.feature_names, train.steps, data)
 
     def measure(state: AveragedState) -> float:
         model = LinearModel(
             feature_names=train.feature_names,
             weights=tuple(problem.coef(state.model).tolist()),
+            fill=train.fill,
             transforms=train.transforms,
         )
         return mean_metric(model, data, judged.metric, judged.convention, executor)
