@@ -20,7 +20,7 @@ from dranking.data.blocks import BlockInfo, FeatureMatrix, QueryBlock
 from dranking.data.column_forms import Scaling
 from dranking.data.null_fill import NullFill
 from dranking.data.roles import DEFAULT_ROLES, Roles
-from dranking.data.steps import Steps, every_gap
+from dranking.data.steps import Filling, Steps, every_gap
 from dranking.errors import DataError
 
 
@@ -139,7 +139,7 @@ class Dataset(ABC):
             yield self.block(index, columns)
 
     @property
-    def steps(self) -> Steps:
+    def preparation(self) -> Steps:
         """The filling and the scalings that were already applied to the values, in order."""
         return self.transforms if self.fill is None else (self.fill, *self.transforms)
 
@@ -260,9 +260,17 @@ class Dataset(ABC):
         """
         return self
 
-    def filled(self, fill: NullFill) -> Dataset:
-        """A view in which every missing value has the value that stands for it."""
-        return FilledDataset(self, fill)
+    def filled(self, fill: NullFill | None, filling: Filling | None = None) -> Dataset:
+        """A view in which missing values have the values that stand for them.
+
+        Parameters
+        ----------
+        fill
+            These values, which the view records.
+        filling
+            Replaces missing values, or refuses them; None replaces all of them by `fill`.
+        """
+        return FilledDataset(self, fill, filling or every_gap(self.feature_names, fill))
 
     def transformed(self, transforms: Sequence[Scaling]) -> Dataset:
         """A view with further scalings, which are applied when blocks are read."""
@@ -382,11 +390,11 @@ class QuerySubset(View):
 class FilledDataset(View):
     """Another data set with values for missing ones."""
 
-    def __init__(self, source: Dataset, fill: NullFill) -> None:
+    def __init__(self, source: Dataset, fill: NullFill | None, filling: Filling) -> None:
         super().__init__(source)
         self.fill = fill
         self.has_nulls = False
-        self._filling = every_gap(source.feature_names, fill)
+        self._filling = filling
 
     def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
         return self._filling.apply(block, columns)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from dranking.data.column_forms import Scaling
+from dranking.data.column_forms import Scaling, missing_transforms
 from dranking.data.dataset import Dataset
 from dranking.data.null_fill import NullFill, NullPolicy
 from dranking.data.scaling import (
@@ -18,6 +18,7 @@ from dranking.data.scaling import (
     feature_moments,
     merged_moments,
 )
+from dranking.data.steps import Steps, check_filled_alike, fill_of, filling, scalings_of
 from dranking.errors import DataError
 
 AnyDataset = TypeVar("AnyDataset", bound=Dataset)
@@ -50,6 +51,34 @@ def filled(
     return dataset.filled(fill_from(moments, null, dataset.n_documents))  # type: ignore[return-value]
 
 
+def with_steps_of(dataset: Dataset, needed: Steps, *, permits: bool = False) -> Dataset:
+    """Later data with the values for missing ones, and the scalings, of earlier data.
+
+    Parameters
+    ----------
+    dataset
+        The later data, with the features of the earlier data.
+    needed
+        The steps of the earlier data.
+    permits
+        Whether a value may be missing also where the earlier data lacks none.
+
+    Raises
+    ------
+    DataError
+        If the data was scaled otherwise, or its missing values were filled with other values.
+    """
+    names, scalings, fill = dataset.feature_names, scalings_of(needed), fill_of(needed)
+    added = missing_transforms(scalings, dataset.transforms)
+    if dataset.fill is not None:
+        check_filled_alike(names, fill, dataset.fill)
+    if dataset.has_nulls or fill is not None:
+        permitted = fill.permitting() if fill is not None and permits else fill
+        how = filling(names, permitted, scalings, dataset.transforms)
+        dataset = dataset.filled(fill, how)
+    return dataset.transformed(added)
+
+
 def scaled_already(transforms: Sequence[Scaling]) -> DataError:
     """The error for scaled data whose missing values would be filled."""
     kinds = " then ".join(transform.kind for transform in transforms)
@@ -59,8 +88,11 @@ def scaled_already(transforms: Sequence[Scaling]) -> DataError:
     )
 
 
-def fill_from(moments: FeatureMoments, null: NullPolicy, n_documents: int) -> NullFill:
-    """The values for missing ones from the moments of the values that are there."""
+def fill_from(moments: FeatureMoments, null: NullPolicy, n_documents: int = 0) -> NullFill:
+    """The values for missing ones from the moments of the values that are there.
+
+    Features of which fewer than `n_documents` values are there have gaps.
+    """
     if null == "error":
         raise ValueError("no value stands for a missing one under the policy 'error'")
     nothing = np.zeros_like(moments.mean)

@@ -90,10 +90,9 @@ class Filling:
         )
 
 
-def every_gap(names: Sequence[str], fill: NullFill) -> Filling:
+def every_gap(names: Sequence[str], fill: NullFill | None) -> Filling:
     """The filling of training data, in which every value may be missing."""
-    values = np.array(fill.values, dtype=np.float32)
-    return Filling(tuple(names), values, ("",) * len(names))
+    return filling(names, None if fill is None else fill.permitting(), ())
 
 
 def filling(
@@ -114,7 +113,7 @@ def filling(
     scalings, present
         The scalings that follow, and those that the data has already.
     """
-    within = within_query(scalings, len(names))
+    within = within_query(scalings, names)
     if present or fill is None:
         refusals = [SCALED if present else NO_VALUE] * len(names)
     else:
@@ -127,15 +126,16 @@ def filling(
     return Filling(tuple(names), values.astype(np.float32), tuple(refusals))
 
 
-def within_query(scalings: Sequence[Scaling], n_features: int) -> list[bool]:
-    """Whether each column is scaled by the other values of its query."""
-    found = np.zeros(n_features, dtype=np.bool_)
+def within_query(scalings: Sequence[Scaling], names: Sequence[str]) -> list[bool]:
+    """Whether each feature is scaled by the other values of its query, in one form at least."""
+    found: set[str] = set()
     for scaling in scalings:
-        if isinstance(scaling, ColumnForms):
-            found |= [form is not None and form.of_query for form in scaling.forms]
-        else:
-            found |= scaling.of_query
-    return found.tolist()
+        if not isinstance(scaling, ColumnForms):
+            found |= {*names} if scaling.of_query else set()
+            continue
+        pairs = zip(scaling.sources, scaling.forms, strict=True)
+        found |= {source for source, form in pairs if form is not None and form.of_query}
+    return [name in found for name in names]
 
 
 def fill_of(steps: Steps) -> NullFill | None:
@@ -174,7 +174,26 @@ def missing_steps(
     fill, theirs = fill_of(needed), fill_of(present)
     if theirs is not None:
         check_filled_alike(names, fill, theirs)
+        check_none_filled_within(names, theirs, scalings)
     return (filling(names, fill, scalings, ours), *scalings) if has_nulls else scalings
+
+
+def check_none_filled_within(
+    names: Sequence[str], fill: NullFill, scalings: Sequence[Scaling]
+) -> None:
+    """Raise DataError if features are scaled by the values of a query, of which some were filled.
+
+    A value filled in from outside the query would move the values of its other documents.
+    """
+    pairs = zip(names, fill.gaps, within_query(scalings, names), strict=True)
+    both = [name for name, gap, is_within in pairs if gap and is_within]
+    if both:
+        raise DataError(
+            f"missing values of {len(both)} feature(s) were filled, and features are scaled by the "
+            f"other values of their query, which a filled value would move: {', '.join(both[:20])}"
+            f"{', ...' if len(both) > 20 else ''}. Leave these features out, or take the scaling "
+            "log, standard or quantile."
+        )
 
 
 def check_filled_alike(names: Sequence[str], fill: NullFill | None, data: NullFill) -> None:

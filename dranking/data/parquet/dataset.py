@@ -41,7 +41,7 @@ class ParquetDataset(Dataset):
     """Flat parquet files, one row per document, read in place.
 
     `columns` says which column is what. A null or NaN relevance means unlabelled; a missing feature
-    value is an error. An index that pandas stored is no feature.
+    value is an error, unless the feature is `nullable`. An index that pandas stored is no feature.
 
     The rows of a query are adjacent, but may continue in the next row group or file. Opening reads
     the query ids and the relevance; reading a block reads just its row groups and columns.
@@ -90,6 +90,8 @@ class ParquetDataset(Dataset):
         ]
         self._layout = common_layout(schemas, columns)
         self.feature_names = self._layout.feature_names
+        self._nullable = columns.may_miss(self.feature_names)
+        self.has_nulls = bool(self._nullable.any())
         self.roles = self._layout.roles
         self.transforms = recorded_transforms(schemas, self.feature_names)
         queries = self._scan(schemas, ingest_advice(given, columns, where, self._layout))
@@ -121,6 +123,7 @@ class ParquetDataset(Dataset):
             self._layout,
             features,
             partial(self._place, start),
+            missing=self._nullable[features],
         )
 
     def _place(self, start: int, row: int) -> str:

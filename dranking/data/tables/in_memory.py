@@ -17,7 +17,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
 from dranking.data.null_fill import NullFill, NullPolicy, check_policy
 from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, QID, RELEVANCE, Columns, Roles
-from dranking.data.steps import every_gap
+from dranking.data.steps import Filling, every_gap
 from dranking.data.tables.any_table import as_table, check_index, is_table
 from dranking.data.tables.columns import TABLE, find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
@@ -86,9 +86,10 @@ class MemoryDataset(Dataset):
         block = self._blocks[index]
         return block if columns is None else block.with_features(block.features[:, columns])
 
-    def filled(self, fill: NullFill) -> MemoryDataset:
+    def filled(self, fill: NullFill | None, filling: Filling | None = None) -> MemoryDataset:
         """The data set with values for missing ones; blocks without gaps are shared."""
-        blocks = [every_gap(self.feature_names, fill).apply(block) for block in self._blocks]
+        chosen = filling or every_gap(self.feature_names, fill)
+        blocks = [chosen.apply(block) for block in self._blocks]
         data = MemoryDataset(blocks, self.feature_names, self.transforms, self.roles)
         data.fill = fill
         return data

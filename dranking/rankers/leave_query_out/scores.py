@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.dataset import Dataset, View
-from dranking.data.steps import Filling, Steps
+from dranking.data.steps import Filling, Steps, fill_of
 from dranking.data.tables.any_table import is_dask, is_dask_frame
 from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.choose_executor import get_executor
@@ -131,14 +131,16 @@ def leave_query_out_scores(
     used, run = np.array(features, dtype=np.intp), get_executor(executor)
     model = _Model(ranker, used)
     if not is_dask(X):
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=run)
+        dataset = as_dataset(
+            X, y, qid=qid, query_weights=query_weights, nullable=model.may_miss, executor=run
+        )
         view = model.columns_of(dataset)
         tiles, fits, everyone = _fitted(view, regularization, run)
         scores = map_blocks(_score_block, view, run, everyone, each=tiles.gather(fits), name="lqo")
         return np.concatenate(list(scores))
     columns = columns_of_collection(X, *model.of_all, used)
     with as_stated():
-        placed = place(X, y, qid, query_weights, run)
+        placed = place(X, y, qid, query_weights, run, nullable=model.may_miss)
     is_shared = _is_shared(X, placed, run, len(used))
     tiles, fits, everyone = _fitted(model.columns_of(placed.dataset), regularization, run)
     tables = tiles.map_blocks(_query_table, fits, name="held-out-weights")
@@ -186,11 +188,18 @@ class _Model:
         self.of_all = (self.name, ranker.feature_names_, ranker._needed_steps)
         self.steps = tuple(step.restricted(used) for step in ranker._needed_steps)
 
+    @property
+    def may_miss(self) -> bool:
+        """Whether the model knows values for missing ones."""
+        return fill_of(self.steps) is not None
+
     def columns_of(self, dataset: Dataset) -> ModelColumns:
         """The features of the ranker in a data set with documents and labels."""
         dataset.check_documents()
-        check_training_data(dataset)
-        return ModelColumns(dataset, self.names, *locate_features(self.names, self.steps, dataset))
+        located = locate_features(self.names, self.steps, dataset)
+        view = ModelColumns(dataset, self.names, *located)
+        check_training_data(view)
+        return view
 
 
 class ModelColumns(View):

@@ -15,7 +15,7 @@ import dranking
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import Transform
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullFill
+from dranking.data.null_fill import NullFill, NullPolicy, check_permitted
 from dranking.data.steps import Steps
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.map_blocks import map_blocks
@@ -83,7 +83,7 @@ class LinearModel(BaseModel):
         return self
 
     @property
-    def steps(self) -> Steps:
+    def preparation(self) -> Steps:
         """The filling and the scalings that the features need, in order."""
         return self.transforms if self.fill is None else (self.fill, *self.transforms)
 
@@ -95,7 +95,8 @@ class LinearModel(BaseModel):
             shown.append(f"... {len(order) - N_SHOWN:,} more")
         scalings = [f"scaling: {transform.kind}" for transform in self.transforms]
         n = len(order)
-        parts = [f"{n:,} feature{'' if n == 1 else 's'}", *scalings, *shown]
+        fills = [] if self.fill is None else [f"missing values: {self.fill.policy}"]
+        parts = [f"{n:,} feature{'' if n == 1 else 's'}", *fills, *scalings, *shown]
         return f"LinearModel({', '.join(parts)})"
 
     __str__ = __repr__
@@ -132,13 +133,13 @@ class LinearModel(BaseModel):
             parts = [scores for _, scores in self.predict_blocks(data, executor=executor)]
             return np.concatenate(parts) if parts else np.empty(0)
         weights = np.array(self.weights)
-        return table_scores(data, self.feature_names, weights, self.steps, qid=qid)
+        return table_scores(data, self.feature_names, weights, self.preparation, qid=qid)
 
     def predict_blocks(
         self, dataset: Dataset, *, executor: Any = None
     ) -> Iterator[tuple[QueryBlock, NDArray[np.float64]]]:
         """Yield blocks of the model's columns and their scores, in order, within bounded memory."""
-        columns, missing = locate_features(self.feature_names, self.steps, dataset)
+        columns, missing = locate_features(self.feature_names, self.preparation, dataset)
         yield from map_blocks(
             score_block,
             dataset,
@@ -148,6 +149,28 @@ class LinearModel(BaseModel):
             columns=columns,
             name="predict",
         )
+
+    def permitting_nulls(self, null: NullPolicy) -> LinearModel:
+        """The model that fills missing values of every feature.
+
+        Where the training data lacks no value of a feature, a missing value is an error for the
+        model itself.
+
+        Parameters
+        ----------
+        null
+            The policy by which the values of the training data were found: "zero", "minimum" or
+            "mean". "error" leaves the model as it is.
+
+        Raises
+        ------
+        UsageError
+            If the model knows no values, or they were found by another policy.
+        """
+        check_permitted(null, self.fill, "the training data of the model")
+        if null == "error" or self.fill is None:
+            return self
+        return self.model_copy(update={"fill": self.fill.permitting()})
 
     def to_json(self) -> str:
         """The model as an indented JSON document."""

@@ -211,7 +211,7 @@ def locate_features(
     if forms_of(dataset.transforms) is None:
         names = source_names(names, steps)
     columns = dataset.columns_of(names)
-    present = tuple(step.restricted(columns) for step in dataset.steps)
+    present = tuple(step.restricted(columns) for step in dataset.preparation)
     missing = missing_steps(names, steps, present, dataset.has_nulls)
     within = [each.kind for each in missing if each.of_query]
     if within:
