@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.data.filling import with_steps_of
-from dranking.data.null_fill import NullPolicy, check_permitted
+from dranking.data.null_fill import NullPolicy, check_permitted, joined_fill
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_labels
@@ -269,6 +269,8 @@ class StochasticRanker(LinearRanker):
                 "X is scaled in another way than the data that the model was trained on so far; "
                 "scale both in the same way."
             )
+        if state is not None:
+            joined_fill((self._fill, dataset.fill), self.feature_names_, "the data so far and X")
         return state
 
     def _untrained(self, problem: PairProblem) -> AveragedState:

@@ -5,6 +5,9 @@ import dask.dataframe as dd
 import numpy as np
 import polars as pl
 import pytest
+import sklearn
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import dranking as dr
 from dranking.data.concatenated import ConcatenatedDataset
@@ -150,3 +153,20 @@ def test_null_from_a_model_or_data_set(tmp_path):
         dr.ingest(LATER, tmp_path / "e", rows=dr.RowRules(null_from=dr.from_table(BY_HAND)))
     with pytest.raises(dr.UsageError, match="not with append"):
         dr.ingest(LATER, tmp_path / "d", rows=dr.RowRules(null_from=model), append=True)
+
+
+def test_a_ranker_that_fills_behind_a_scaler_has_no_model_of_raw_columns():
+    with sklearn.config_context(enable_metadata_routing=True):
+        last = dr.RankRLS().set_fit_request(qid=True, null=True)
+        pipeline = make_pipeline(StandardScaler(), last)
+        pipeline.fit(TRAIN[NAMES], TRAIN.relevance, qid=TRAIN.qid.to_numpy(), null="mean")
+    with pytest.raises(dr.UsageError, match="filled missing values after the steps before it"):
+        dr.to_model(pipeline)
+
+
+def test_a_warm_start_keeps_the_values_of_the_data_so_far():
+    ranker = dr.SPD(normalize="none", warm_start=True, sgd={"n_epochs": 1})
+    scaled = [t.assign(bm25=t.bm25 / 10, age=t.age / 1_000) for t in (TRAIN, LATER)]
+    ranker.fit(scaled[0], null="mean").fit(scaled[0], null="mean")
+    with pytest.raises(dr.DataError, match="the data so far and X: missing values"):
+        ranker.fit(scaled[1], null="mean")
