@@ -116,7 +116,7 @@ def measure_sample(
         among the levels.
     """
     executor = get_executor(executor)
-    columns, missing = locate_features(model.feature_names, model.transforms, dataset)
+    columns, missing = locate_features(model.feature_names, model.preparation, dataset)
     if n_levels is None:
         n_levels = levels_of(dataset, executor)
     weights = np.array(model.weights)

@@ -94,12 +94,12 @@ Transform: TypeAlias = Annotated[Scaling, Field(discriminator="kind")]
 """A scaling as a field of a pydantic model; in JSON, "kind" says which scaling it is."""
 
 
-def forms_of(transforms: Sequence[Scaling]) -> ColumnForms | None:
+def forms_of(transforms: Sequence[object]) -> ColumnForms | None:
     """The forms of features that data or a model has; None if columns are features."""
     return next((t for t in transforms if isinstance(t, ColumnForms)), None)
 
 
-def source_names(names: Sequence[str], transforms: Sequence[Scaling]) -> Sequence[str]:
+def source_names(names: Sequence[str], transforms: Sequence[object]) -> Sequence[str]:
     """The raw features of the columns of a model: `names`, or the sources of its forms."""
     forms = forms_of(transforms)
     return names if forms is None else forms.sources

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.dataset import Dataset
+from dranking.data.null_fill import joined_fill
 from dranking.errors import DataError
 
 
@@ -23,8 +24,8 @@ class ConcatenatedDataset(Dataset):
     Parameters
     ----------
     parts
-        At least one data set. All have the same features and scalings; all are dense or all are
-        sparse; all hold documents or all hold statistics.
+        At least one data set. All have the same features, values for missing ones, and scalings;
+        all are dense or all are sparse; all hold documents or all hold statistics.
 
     Raises
     ------
@@ -44,6 +45,9 @@ class ConcatenatedDataset(Dataset):
                         f"({_short(getattr(part, what))}, not {_short(getattr(first, what))})."
                     )
         self.feature_names = first.feature_names
+        what = f"{len(self.parts)} data sets, one behind the other"
+        self.fill = joined_fill((part.fill for part in self.parts), self.feature_names, what)
+        self.has_nulls = any(part.has_nulls for part in self.parts)
         self.transforms = first.transforms
         self.roles = first.roles
         self.is_sparse = first.is_sparse

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from dranking.data.block_masks import BlockMasks
 from dranking.data.blocks import BlockInfo, FeatureMatrix, QueryBlock
 from dranking.data.column_forms import Scaling
+from dranking.data.null_fill import NullFill
 from dranking.data.roles import DEFAULT_ROLES, Roles
+from dranking.data.steps import Filling, Steps, every_gap
 from dranking.errors import DataError
 
 
@@ -54,6 +56,12 @@ class Dataset(ABC):
         One unique name per column.
     blocks
         Sizes of each block, in order.
+    fill
+        The values that stand for missing ones, which were filled in before any scaling; None if
+        no value was permitted to be missing.
+    has_nulls
+        Whether values may be missing: they are NaN, and only models that know values for them
+        score such data.
     transforms
         Scalings already applied to the values.
     roles
@@ -75,6 +83,8 @@ class Dataset(ABC):
 
     feature_names: tuple[str, ...]
     blocks: tuple[BlockInfo, ...]
+    fill: NullFill | None = None
+    has_nulls: bool = False
     transforms: tuple[Scaling, ...] = ()
     roles: Roles = DEFAULT_ROLES
     is_sparse: bool = False
@@ -127,6 +137,11 @@ class Dataset(ABC):
         """
         for index in range(start, self.n_blocks if end is None else end):
             yield self.block(index, columns)
+
+    @property
+    def preparation(self) -> Steps:
+        """The filling and the scalings that were already applied to the values, in order."""
+        return self.transforms if self.fill is None else (self.fill, *self.transforms)
 
     @property
     def n_blocks(self) -> int:
@@ -245,6 +260,18 @@ class Dataset(ABC):
         """
         return self
 
+    def filled(self, fill: NullFill | None, filling: Filling | None = None) -> Dataset:
+        """A view in which missing values have the values that stand for them.
+
+        Parameters
+        ----------
+        fill
+            These values, which the view records.
+        filling
+            Replaces missing values, or refuses them; None replaces all of them by `fill`.
+        """
+        return FilledDataset(self, fill, filling or every_gap(self.feature_names, fill))
+
     def transformed(self, transforms: Sequence[Scaling]) -> Dataset:
         """A view with further scalings, which are applied when blocks are read."""
         return TransformedDataset(self, tuple(transforms)) if transforms else self
@@ -256,6 +283,8 @@ class View(Dataset):
     def __init__(self, source: Dataset) -> None:
         self._source = source
         self.feature_names = source.feature_names
+        self.fill = source.fill
+        self.has_nulls = source.has_nulls
         self.transforms = source.transforms
         self.roles = source.roles
         self.is_sparse = source.is_sparse
@@ -356,6 +385,19 @@ class QuerySubset(View):
 
     def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
         return block.take_queries(self._masks.mask(index))
+
+
+class FilledDataset(View):
+    """Another data set with values for missing ones."""
+
+    def __init__(self, source: Dataset, fill: NullFill | None, filling: Filling) -> None:
+        super().__init__(source)
+        self.fill = fill
+        self.has_nulls = False
+        self._filling = filling
+
+    def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
+        return self._filling.apply(block, columns)
 
 
 class TransformedDataset(View):

@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
+from dranking.data.null_fill import NullFill
 from dranking.errors import DataError
 from dranking.files.folders.manifests import DirectoryKind, read_manifest
 from dranking.files.places import AnyPlace, Place, as_place, is_local
@@ -20,6 +21,9 @@ from dranking.files.writing.output_checks import restore_interrupted
 class _Manifest(Protocol):
     @property
     def feature_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def fill(self) -> NullFill | None: ...
 
     @property
     def transforms(self) -> tuple[Scaling, ...]: ...
@@ -92,6 +96,11 @@ class DirectoryDataset(Dataset, Generic[ManifestT]):
     def feature_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """One unique name per feature."""
         return self.manifest.feature_names
+
+    @property
+    def fill(self) -> NullFill | None:  # type: ignore[override]
+        """The values that were filled in for missing ones."""
+        return self.manifest.fill
 
     @property
     def transforms(self) -> tuple[Scaling, ...]:  # type: ignore[override]

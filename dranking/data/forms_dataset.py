@@ -100,6 +100,7 @@ class FormsDataset(View):
             )
         self._forms = forms
         self._columns = source.columns_of(forms.sources)
+        self.fill = None if source.fill is None else source.fill.restricted(self._columns)
         self.transforms = (forms,)
 
     @cached_property

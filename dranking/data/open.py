@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from dranking.data.dataset import Dataset
-from dranking.data.letor.text_source import TextNullPolicy
+from dranking.data.filling import filled
+from dranking.data.null_fill import NullPolicy, check_policy
 from dranking.data.parquet.listing import is_parquet_name
 from dranking.data.roles import DEFAULT_COLUMNS, Columns
 from dranking.data.tables.any_table import is_table
@@ -33,7 +34,6 @@ _SEGMENT = re.compile(r"zarr\.json|[0-9a-f]{16}-\d{6}.*")
 class TextOptions(TypedDict, total=False):
     """Options for reading text; see `open_dataset`."""
 
-    null: TextNullPolicy
     regroup: bool
     n_features: int | None
     sparse: bool
@@ -44,7 +44,7 @@ def open_dataset(
     *,
     columns: Columns | Mapping[str, Any] = DEFAULT_COLUMNS,
     where: str | None = None,
-    null: TextNullPolicy = "error",
+    null: NullPolicy = "error",
     regroup: bool = False,
     n_features: int | None = None,
     sparse: bool = False,
@@ -68,7 +68,10 @@ def open_dataset(
         Parquet only: read the folders ``key=value`` that fulfil a condition, such as
         ``date >= '2026-11-01'``; see `dranking.data.parquet.where`.
     null
-        Text only: meaning of the value `NULL`: an error, zero, or the minimum of the feature.
+        Text and tables only: the meaning of a missing feature value (``NULL`` in text, null or NaN
+        in tables): "error"; or "zero", "minimum" or "mean", that of the feature over all documents
+        that have a value, which costs a pass over the data. Models that are trained on the data
+        set record the values, and score other data with them.
     regroup
         Text only: sort the rows of a query together where they are not adjacent.
     n_features
@@ -88,36 +91,38 @@ def open_dataset(
     columns = Columns.of(columns)
     if storage_options:
         source = as_paths(source, storage_options)
+    is_nullable = check_policy(null)
     text: TextOptions = {
-        "null": null,
         "regroup": regroup,
         "n_features": n_features,
         "sparse": sparse,
     }
-    given = [name for name, value in text.items() if value not in (None, False, "error")]
+    given = [name for name, value in text.items() if value not in (None, False)]
     if is_table(source):
         if given:
             raise UsageError(f"{', '.join(given)}: only for text, not for a table.")
         _check_no_folders(columns, where, "the source is a table")
         from dranking.data.tables.in_memory import from_table
 
-        return from_table(source, columns)
+        return from_table(source, columns, null=null)
     paths = as_paths(source)
     form = data_form(paths)
     if given and form != "text":
         raise UsageError(f"{', '.join(given)}: only for text, but {paths[0]} is {form}.")
+    if is_nullable and form == "directory":
+        raise UsageError(
+            f"null: only for text and tables, but {paths[0]} is a dataset directory, whose missing "
+            "values were filled when it was ingested."
+        )
+    columns = columns.nullable_if(is_nullable)
     if form == "parquet":
         from dranking.data.parquet.dataset import ParquetDataset
 
-        return ParquetDataset(paths, columns=columns, where=where)
+        return filled(ParquetDataset(paths, columns=columns, where=where), null)
     _check_no_folders(columns, where, f"{paths[0]} is {form}")
-    dataset = (
-        _open_directory(paths[0])
-        if form == "directory"
-        else _read_text(paths, text, columns.needed)
-    )
+    dataset = _open_directory(paths[0]) if form == "directory" else _read_text(paths, text, columns)
     _check_same_roles(dataset, columns, paths[0])
-    return dataset
+    return filled(dataset, null)
 
 
 def _check_no_folders(columns: Columns, where: str | None, data: str) -> None:
@@ -133,18 +138,16 @@ def _open_directory(path: Place) -> Dataset:
     return StatisticsDataset(path) if is_statistics(path) else StoredDataset(path)
 
 
-def _read_text(
-    paths: Sequence[Place], text: TextOptions, needed: Collection[str] | None
-) -> Dataset:
+def _read_text(paths: Sequence[Place], text: TextOptions, columns: Columns) -> Dataset:
     """Text as a data set; a feature that is needed and that no line names is 0 everywhere."""
     from dranking.data.letor.reader import padded, read_letor
     from dranking.data.tables.feature_names import default_feature_names, index_of
     from dranking.data.tables.in_memory import MemoryDataset
 
-    reader = read_letor(paths, **text)
+    reader = read_letor(paths, nullable=columns.nullable != (), **text)
     blocks = reader.complete_blocks()
     n_features = reader.n_features
-    wanted = max(map(index_of, needed or ()), default=0)
+    wanted = max(map(index_of, columns.needed or ()), default=0)
     if text["n_features"] is None and wanted > n_features:
         warn_user(
             f"{paths[0]}: no line names a feature beyond {n_features}; up to {wanted}, which is "
@@ -153,7 +156,9 @@ def _read_text(
         )
         blocks = [block.with_features(padded(block.features, wanted)) for block in blocks]
         n_features = wanted
-    return MemoryDataset(blocks, default_feature_names(n_features))
+    data = MemoryDataset(blocks, default_feature_names(n_features))
+    data.has_nulls = bool(columns.may_miss(data.feature_names).any())
+    return data
 
 
 def _check_same_roles(dataset: Dataset, columns: Columns, path: Place) -> None:

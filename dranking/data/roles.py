@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dranking.errors import UsageError
 
@@ -58,6 +61,9 @@ class Columns:
         columns without a role are passed over, whatever their type. None stands for all.
     score
         Name of the feature that documents are ranked by, which must be there. None stands for none.
+    nullable
+        Names of the features whose values may be missing, which are NaN in blocks then, for models
+        that know values for them. None stands for all features.
     """
 
     qid: str = QID
@@ -69,6 +75,7 @@ class Columns:
     folder_features: Sequence[str] = ()
     needed: Collection[str] | None = None
     score: str | None = None
+    nullable: Collection[str] | None = ()
 
     def __post_init__(self) -> None:
         """Raise UsageError if names come as a single text."""
@@ -100,6 +107,15 @@ class Columns:
                 "{'qid': 'query_id', 'relevance': 'grade'}."
             )
         return cls(**given)
+
+    def nullable_if(self, may_miss: bool) -> Self:
+        """The same roles; values of all features may be missing if `may_miss` says so."""
+        return replace(self, nullable=None) if may_miss else self
+
+    def may_miss(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        """(n_names,) whether values of each feature may be missing."""
+        nullable = self.nullable
+        return np.array([nullable is None or name in nullable for name in names], dtype=np.bool_)
 
     @property
     def chosen(self) -> list[str]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
+from dranking.data.steps import check_none_filled_within
 from dranking.data.transforms import Form, Log, Quantile, QueryMinMax, QueryRank, Standard
 from dranking.errors import DataError, UsageError
 
@@ -55,7 +56,8 @@ def scaled(dataset: Dataset, normalize: Normalize, map_blocks: MapBlocks = block
     UsageError
         If there is no such scaling.
     DataError
-        If the scaling would fill in the zeros of sparse data.
+        If the scaling would fill in the zeros of sparse data, or is by the values of a query of
+        which some were missing and filled.
 
     Examples
     --------
@@ -81,6 +83,8 @@ def fit_scaling(
         scaling = UNFITTED[normalize]()
         if dataset.is_sparse:
             scaling.check_sparse()
+        if dataset.fill is not None:
+            check_none_filled_within(dataset.feature_names, dataset.fill, [scaling])
         return scaling
     if normalize != "quantile":
         raise UsageError(

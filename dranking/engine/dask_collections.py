@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
+from dranking.data.filling import filled
+from dranking.data.null_fill import NullPolicy, check_policy
 from dranking.data.open import open_dataset
 from dranking.data.roles import QID, RELEVANCE, Columns
 from dranking.data.tables.alignment import (
@@ -23,7 +25,8 @@ from dranking.data.tables.alignment import (
 from dranking.data.tables.any_table import is_dask, is_dask_frame, is_table
 from dranking.data.tables.columns import DASK_FRAME, Layout, find_layout
 from dranking.data.tables.feature_names import default_feature_names
-from dranking.data.tables.in_memory import MemoryDataset, from_arrays
+from dranking.data.tables.in_memory import MemoryDataset, rows_in_memory
+from dranking.data.tables.numeric_values import Nullable
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.collections.arguments import Partitions, partitions_of
 from dranking.engine.collections.assembly import Recipe, submit_blocks
@@ -32,6 +35,7 @@ from dranking.engine.collections.compute import as_current, computed, persisted
 from dranking.engine.collections.known_arrays import BLOCKS, check_known
 from dranking.engine.collections.partitions import FEATURES, Lines, lines_of, schema_of
 from dranking.engine.executor import Executor
+from dranking.engine.map_blocks import blocks_on
 from dranking.engine.placed_dataset import PlacedDataset, columns_of_block
 from dranking.errors import DataError, UsageError
 from dranking.files.places import is_path
@@ -46,7 +50,13 @@ NO_QID = (
 
 
 def as_dataset(
-    X: Any, y: Any = None, *, qid: Any = None, query_weights: Any = None, executor: Any = None
+    X: Any,
+    y: Any = None,
+    *,
+    qid: Any = None,
+    query_weights: Any = None,
+    nullable: Nullable = False,
+    executor: Any = None,
 ) -> Dataset:
     """Make a data set of the arguments of an estimator's `fit`.
 
@@ -69,6 +79,9 @@ def as_dataset(
     query_weights
         As in `dranking.from_arrays`; by query id alone for a dask DataFrame, and for dask arrays
         in which rows of a query lie apart.
+    nullable
+        Whether values may be missing, which are NaN then: of all features, or, in memory, of each
+        feature. A data set is what it is.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -89,9 +102,10 @@ def as_dataset(
     if is_table(X) or is_path(X):
         named = _named_columns(X, y, qid, query_weights)
         if named is not None:
-            return open_dataset(X, columns=named)
+            return open_dataset(X, columns=named.nullable_if(bool(np.any(nullable))))
     if is_dask(X):
-        return place(X, y, qid, query_weights, get_executor(executor)).dataset
+        run = get_executor(executor)
+        return place(X, y, qid, query_weights, run, nullable=bool(np.any(nullable))).dataset
     if qid is None:
         raise UsageError(NO_QID)
     labels = {"y": y, "qid": qid}
@@ -99,7 +113,36 @@ def as_dataset(
     if lazy:
         check_known({"X": X, **{n: value for n, value in labels.items() if value is not None}})
         labels |= dict(zip(lazy, computed(get_executor(executor), [*lazy.values()]), strict=True))
-    return from_arrays(X, labels["y"], labels["qid"], query_weights=query_weights)
+    return rows_in_memory(
+        X, labels["y"], labels["qid"], query_weights=query_weights, nullable=nullable
+    )
+
+
+def training_dataset(
+    X: Any,
+    y: Any = None,
+    *,
+    qid: Any = None,
+    query_weights: Any = None,
+    null: NullPolicy = "error",
+    executor: Any = None,
+) -> Dataset:
+    """The arguments of `as_dataset` as training data, whose missing values are filled.
+
+    Raises
+    ------
+    UsageError
+        If there is no such policy, or a data set comes with one.
+    """
+    nullable = check_policy(null)
+    if nullable and isinstance(X, Dataset):
+        raise UsageError(
+            "null: not for a data set, whose missing values were filled when it was made: pass "
+            "null= to open_dataset, from_table or from_arrays."
+        )
+    run = get_executor(executor)
+    data = as_dataset(X, y, qid=qid, query_weights=query_weights, nullable=nullable, executor=run)
+    return filled(data, null, blocks_on(run))
 
 
 def _named_columns(X: Any, y: Any, qid: Any, query_weights: Any) -> Columns | None:
@@ -152,7 +195,9 @@ class Placed(NamedTuple):
     partitions: Partitions
 
 
-def place(X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor) -> Placed:
+def place(
+    X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor, *, nullable: bool = False
+) -> Placed:
     """A dask DataFrame or dask array as a data set; arguments and errors as in `as_dataset`."""
     if is_dask_frame(X):
         y, qid = RELEVANCE if y is None else y, QID if qid is None else qid
@@ -169,13 +214,14 @@ def place(X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor) -> P
     names = layout.feature_names
     if given.is_sparse:
         names = default_feature_names(given.width or 0)
-    recipe = Recipe(layout, len(names), given.is_sparse)
+    recipe = Recipe(layout, len(names), given.is_sparse, nullable)
     weights = _query_weights(query_weights, plan, layout)
     digests = [part.digest for part in lines]
     blocks = submit_blocks(executor, plan, parts, digests, recipe, weights)
     del parts  # from here on, tasks hold the parts that they need
     if executor.in_process:
         in_memory = MemoryDataset(executor.gather(blocks), names, roles=layout.roles)
+        in_memory.has_nulls = nullable
         return Placed(in_memory, plan, given)
     dataset = PlacedDataset(
         executor,
@@ -186,6 +232,7 @@ def place(X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor) -> P
         roles=layout.roles,
         is_sparse=given.is_sparse,
     )
+    dataset.has_nulls = nullable
     dataset.block_digests()  # flaws of the data are errors here, not in the midst of a fit
     return Placed(dataset, plan, given)
 

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset, View
+from dranking.data.null_fill import NullFill
 from dranking.data.roles import DEFAULT_ROLES, Roles
+from dranking.data.steps import Filling, every_gap
 from dranking.engine.executor import Executor, Task
 
 
@@ -111,15 +113,23 @@ class PlacedDataset(Dataset):
         taken.blocks = tuple(taken._of_each(info_of, "info"))
         return taken
 
+    def filled(self, fill: NullFill | None, filling: Filling | None = None) -> Dataset:
+        """The data set with values for missing ones."""
+        chosen = filling or every_gap(self.feature_names, fill)
+        filled = self._with(self._applied((chosen,), "fill"))
+        filled.fill, filled.has_nulls = fill, False
+        return filled
+
     def transformed(self, transforms: Sequence[Scaling]) -> Dataset:
         """The data set with further scalings."""
         if not transforms:
             return self
-        tasks = [
-            self._executor.submit(apply_transforms, task, tuple(transforms), name="scale")
-            for task in self.tasks
-        ]
+        tasks = self._applied(tuple(transforms), "scale")
         return self._with(tasks, transforms=(*self.transforms, *transforms))
+
+    def _applied(self, steps: tuple[Filling | Scaling, ...], name: str) -> list[Task]:
+        """Tasks that apply steps to the blocks."""
+        return [self._executor.submit(apply_steps, task, steps, name=name) for task in self.tasks]
 
     def _with(self, tasks: Sequence[Task], **changed: Any) -> PlacedDataset:
         fields: dict[str, Any] = {
@@ -130,7 +140,9 @@ class PlacedDataset(Dataset):
             "roles": self.roles,
             "is_sparse": self.is_sparse,
         }
-        return PlacedDataset(self._executor, tasks, **(fields | changed))
+        made = PlacedDataset(self._executor, tasks, **(fields | changed))
+        made.fill, made.has_nulls = self.fill, self.has_nulls
+        return made
 
     def _of_each(self, function: Callable[[QueryBlock], Any], name: str) -> list[Any]:
         """A small result for each block."""
@@ -165,8 +177,8 @@ def info_of(block: QueryBlock) -> BlockInfo:
     return block.info
 
 
-def apply_transforms(block: QueryBlock, transforms: Sequence[Scaling]) -> QueryBlock:
-    """The block with further scalings."""
-    for transform in transforms:
-        block = transform.apply(block)
+def apply_steps(block: QueryBlock, steps: Sequence[Filling | Scaling]) -> QueryBlock:
+    """The block with its missing values filled, or with further scalings."""
+    for step in steps:
+        block = step.apply(block)
     return block

@@ -63,19 +63,25 @@ def judged_dataset(data: Any, *scorers: Any) -> Dataset:
     for scorer in scorers:
         _check_scorer(scorer)
     if isinstance(data, Dataset) or is_dask_frame(data):
-        dataset = as_dataset(data)
+        dataset = as_dataset(data, nullable=bool(nullable_features(*scorers)))
     else:
-        needed = [needed_features(scorer) for scorer in scorers]
-        kind = WithSpaces if any(isinstance(part, WithSpaces) for part in needed) else frozenset
-        names = None if None in needed else kind(name for part in needed for name in part or ())
         try:
-            dataset = open_dataset(data, columns=Columns(needed=names, score=score_column(scorers)))
+            dataset = open_dataset(data, columns=needed_columns(scorers))
         except DataError as error:
             raise _with_hint(error, *scorers) from error
     dataset.check_documents()
     if dataset.n_unlabelled == dataset.n_documents:
         raise DataError("the data has no labelled document; there is nothing to evaluate.")
     return dataset
+
+
+def needed_columns(scorers: Sequence[Any]) -> Columns:
+    """The columns that some scorers read, and those of them whose values may be missing."""
+    needed = [needed_features(scorer) for scorer in scorers]
+    kind = WithSpaces if any(isinstance(part, WithSpaces) for part in needed) else frozenset
+    names = None if None in needed else kind(name for part in needed for name in part or ())
+    nullable = nullable_features(*scorers)
+    return Columns(needed=names, score=score_column(scorers), nullable=nullable)
 
 
 def _check_scorer(scorer: Any) -> None:
@@ -95,6 +101,17 @@ def _check_scorer(scorer: Any) -> None:
 def score_column(scorers: Sequence[Any]) -> str | None:
     """The first scorer that is the name of a feature to rank by; None if there is none."""
     return next((scorer for scorer in scorers if isinstance(scorer, str)), None)
+
+
+def nullable_features(*scorers: Any) -> Collection[str]:
+    """Names of the features of which some of the scorers know values for missing ones."""
+    found: set[str] = set()
+    for scorer in scorers:
+        model = scorer.fitted_model() if hasattr(scorer, "fitted_model") else scorer
+        if isinstance(model, LinearModel) and model.fill is not None:
+            sources = source_names(model.feature_names, model.preparation)
+            found |= {name for name, gap in zip(sources, model.fill.gaps, strict=True) if gap}
+    return found
 
 
 def needed_features(scorer: Any) -> Collection[str] | None:
@@ -197,8 +214,11 @@ def linear_model(scorer: Any, dataset: Dataset) -> LinearModel | None:
             error = no_score_column(scorer, dataset.feature_names, "the data")
             raise _with_hint(error, scorer)
         column = dataset.columns_of([scorer])
+        fill = None if dataset.fill is None else dataset.fill.restricted(column)
         transforms = tuple(t.restricted(column) for t in dataset.transforms)
-        return LinearModel(feature_names=(scorer,), weights=(1.0,), transforms=transforms)
+        return LinearModel(
+            feature_names=(scorer,), weights=(1.0,), fill=fill, transforms=transforms
+        )
     if hasattr(scorer, "fitted_model"):
         model: LinearModel = scorer.fitted_model()
         return model

@@ -94,7 +94,7 @@ def write_scores(
     dataset.check_documents()
     output = as_place(output, storage_options)
     check_scores_output(output)
-    located = locate_features(model.feature_names, model.transforms, dataset)
+    located = locate_features(model.feature_names, model.preparation, dataset)
     with begin_directory(output, overwrite=overwrite, manifest_name=SUCCESS_NAME) as commit:
         written = _write_parts(
             np.array(model.weights), *located, dataset, commit, get_executor(executor)

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import dranking
+from dranking.data.column_forms import source_names
+from dranking.data.null_fill import NullFill
 from dranking.rankers.bilinear.model import BilinearModel
 from dranking.rankers.linear.model import LinearModel
 from dranking.report.content import number
@@ -99,12 +101,15 @@ _SIZES = {"n_features": "features", "n_pairs": "word pairs", "n_words": "words"}
 
 def _sections(card: Mapping[str, Any]) -> list[Section | None]:
     model = card["model"]
+    fills: list[Table] = []
     if model["kind"] == "bilinear":
         what = "A score is the sum of weights over all pairs of a query word and a document word."
         columns, rows = ["word of the query", "word of the document", "weight"], model["pairs"]
     else:
         scaling = ", ".join(model["scaling"])
         of = f"feature, after the scaling {scaling}" if scaling else "feature"
+        if model["missing_values"] is not None:
+            fills = [missing_values_table(model["missing_values"])]
         what = f"A score is the sum over the features of weight times value of the {of}."
         columns, rows = ["feature", "weight"], model["weights"]
     made_from = [
@@ -120,7 +125,7 @@ def _sections(card: Mapping[str, Any]) -> list[Section | None]:
         Section(
             "What the model computes",
             [f"{what} Scores order the documents of one query; they mean nothing across queries."],
-            tables=[Table(columns, [tuple(row.values()) for row in rows])] if rows else (),
+            tables=[Table(columns, [tuple(row.values()) for row in rows]), *fills] if rows else (),
         ),
         _judged(card["judged"]),
         Section("What it was made from", _choice(card["choice"]), tables=made_from)
@@ -128,6 +133,16 @@ def _sections(card: Mapping[str, Any]) -> list[Section | None]:
         else None,
         Section("Exports", tables=[Table(["file", "SHA-256"], exports)]) if exports else None,
     ]
+
+
+def missing_values_table(values: Mapping[str, Any]) -> Table:
+    """A table of the values that stand for missing ones."""
+    rows = [
+        (row["feature"], row["value"], "yes" if row["missing_in_training"] else "no: an error")
+        for row in values["values"]
+    ]
+    heading = f"a missing value counts as ({values['policy']} of the training data)"
+    return Table(["feature", heading, "missing in training"], rows)
 
 
 def _choice(choice: Mapping[str, Any]) -> list[str]:
@@ -186,9 +201,22 @@ def _linear(model: LinearModel) -> dict[str, Any]:
     return {
         "kind": "linear",
         "n_features": len(model.weights),
+        "missing_values": None if model.fill is None else _missing_values(model, model.fill),
         "scaling": [transform.kind for transform in model.transforms],
         "weights": [{"feature": name, "weight": weight} for name, weight in named],
     }
+
+
+def _missing_values(model: LinearModel, fill: NullFill) -> dict[str, Any]:
+    """The value of each feature that stands for a missing one, and whether training lacked any."""
+    sources = source_names(model.feature_names, model.preparation)
+    triples = zip(sources, fill.values, fill.gaps, strict=True)
+    known = {name: (value, gap) for name, value, gap in triples}
+    values = [
+        {"feature": name, "value": value, "missing_in_training": gap}
+        for name, (value, gap) in known.items()
+    ]
+    return {"policy": fill.policy, "values": values}
 
 
 def _bilinear(model: BilinearModel) -> dict[str, Any]:

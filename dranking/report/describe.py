@@ -133,7 +133,7 @@ def bounds_of(
 
 def feature_scales(model: LinearModel, data: Dataset, executor: Executor) -> Array:
     """(n_features,) standard deviation of every feature of a model, after the model's scaling."""
-    columns, missing = locate_features(model.feature_names, model.transforms, data)
+    columns, missing = locate_features(model.feature_names, model.preparation, data)
     blocks = map_blocks(
         _scaled_moments, data, executor, missing, columns=columns, name="scales of features"
     )

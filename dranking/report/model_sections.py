@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -61,10 +62,14 @@ def weights(model: LinearModel, scales: Array) -> Section:
     raw = np.array(model.weights)
     standardised = raw * scales
     shown = order[:N_BARS]
-    rows = [
+    headings = ["", "feature", "weight", "weight x deviation"]
+    rows: list[tuple[Any, ...]] = [
         (place, model.feature_names[i], float(raw[i]), float(standardised[i]))
         for place, i in enumerate(order, start=1)
     ]
+    if model.fill is not None:
+        rows = [(*row, model.fill.values[i]) for row, i in zip(rows, order, strict=True)]
+        headings = [*headings, f"missing value ({model.fill.policy} of the training data)"]
     how = "in the order of selection" if "selected" in model.provenance else "largest weights first"
     which = f"the first {len(shown)}" if len(order) > len(shown) else "all"
     return Section(
@@ -76,7 +81,7 @@ def weights(model: LinearModel, scales: Array) -> Section:
                 f"Standardised weights of {which} features, {how}.",
             )
         ],
-        [Table(["", "feature", "weight", "weight x deviation"], rows)],
+        [Table(headings, rows)],
     )
 
 

@@ -8,10 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dranking.data.dataset import Dataset
-from dranking.data.open import open_dataset
-from dranking.data.tables.any_table import is_dask_frame
 from dranking.engine.choose_executor import get_executor
-from dranking.engine.dask_collections import as_dataset
+from dranking.engine.dask_collections import training_dataset
 from dranking.files.places import AnyPlace, as_place
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
@@ -97,7 +95,7 @@ def write_report(  # noqa: PLR0913 - one call with keywords, as `dranking report
         fitted,
         judged_dataset(judged, *scorers),
         champion=champion,
-        train=None if train is None else _training_data(train),
+        train=None if train is None else _training_data(train, fitted),
         metric=metric,
         convention=convention,
         executor=run,
@@ -115,8 +113,8 @@ def _model_of(model: Any) -> LinearModel:
     return to_model(model)
 
 
-def _training_data(train: Any) -> Dataset:
-    """A data set as it is, or a table, a dask DataFrame or a path as a data set."""
-    if isinstance(train, Dataset) or is_dask_frame(train):
-        return as_dataset(train)
-    return open_dataset(train)
+def _training_data(train: Any, model: LinearModel) -> Dataset:
+    """The training data as a data set; a table, whose missing values are filled as the model's."""
+    if isinstance(train, Dataset) or model.fill is None:
+        return training_dataset(train)
+    return training_dataset(train, null=model.fill.policy)

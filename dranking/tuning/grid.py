@@ -84,7 +84,7 @@ def validation_sums(
     """
     used = np.unique(np.concatenate([path.selected for path in paths]))
     names = [train.feature_names[i] for i in used]
-    needed = tuple(t.restricted(used) for t in train.transforms)
+    needed = tuple(step.restricted(used) for step in train.preparation)
     columns, missing = locate_features(names, needed, validation)
     local = [path._replace(selected=np.searchsorted(used, path.selected)) for path in paths]
     total = np.zeros((N_SUMS, sum(len(path.weights) for path in paths)))

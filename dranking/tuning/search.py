@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
+from dranking.data.null_fill import NullPolicy
 from dranking.data.open import open_dataset
+from dranking.data.roles import DEFAULT_COLUMNS
 from dranking.data.scaling import Normalize, scaled
 from dranking.data.tables.any_table import is_dask_frame, is_table
 from dranking.engine.choose_executor import get_executor
-from dranking.engine.dask_collections import as_dataset
+from dranking.engine.dask_collections import as_dataset, training_dataset
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.errors import DivergedError, TuningWarning, UsageError, warn_user
@@ -42,6 +44,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     convention: str | Convention = DEFAULT_CONVENTION,
     rule: Rule | None = None,
     feature_penalty: float = 0.0,
+    null: NullPolicy = "error",
     executor: Any = None,
 ) -> TuningResult:
     """Choose lambda, the number of features and other parameters, and train the chosen model.
@@ -94,6 +97,9 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         How a point of the grid is chosen; see `dranking.tuning.choice.choose`. None means
         "one-standard-error" where at least 20 queries are held out and no penalty is given, and
         otherwise "best".
+    null
+        The meaning of a missing value of `train`, as in `LinearRanker.fit`. The values are fitted
+        once, to all training data, also where queries are held out.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -113,18 +119,20 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         If data is wrong, no validation query counts for the measure, or the measure needs documents
         and the data is a statistics store.
     """
-    train = _opened(train)
+    run = get_executor(executor)
+    train = training_dataset(train, null=null, executor=run)
+    nullable = train.fill is not None
     values = dict(grid) if isinstance(grid, Mapping) else {"regularization": grid}
     names = _scalings(values.pop("normalize")) if "normalize" in values else []
     axes = check_axes(model, tunable_of(model), values)
-    others = None if unlabelled is None else _opened(unlabelled)
+    others = None if unlabelled is None else _opened(unlabelled, nullable=nullable)
     family = family_of(model, parameters or {}, others, tuned=axes)
     settings = settings_of(axes)
     check_rule(rule, feature_penalty)
     size = _check_size(train, max_features, model)
     if model != "greedy-rankrls":
         _check_nothing_about_size(train, model, size, rule, feature_penalty)
-    how = _validation(validation)
+    how = _validation(validation, nullable)
     plan = SearchPlan(
         model=model,
         family=family,
@@ -133,7 +141,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         criterion=_criterion(train, how, metric, convention),
         validation=how,
         rule=rule,
-        executor=get_executor(executor),
+        executor=run,
     )
     views = _views(train, names, plan.executor)
     points = _scored(plan, views)
@@ -257,18 +265,19 @@ def _fitted(
         return None
 
 
-def _opened(data: Any) -> Dataset:
+def _opened(data: Any, *, nullable: bool) -> Dataset:
     """A data set as it is, or a table, a dask DataFrame or a path as a data set."""
-    is_rows = isinstance(data, Dataset) or is_dask_frame(data)
-    return as_dataset(data) if is_rows else open_dataset(data)
+    if isinstance(data, Dataset) or is_dask_frame(data):
+        return as_dataset(data, nullable=nullable)
+    return open_dataset(data, columns=DEFAULT_COLUMNS.nullable_if(nullable))
 
 
-def _validation(validation: Any) -> Validation:
+def _validation(validation: Any, nullable: bool) -> Validation:
     """The data on which models are measured, checked."""
     if isinstance(validation, (Dataset, QueryKFold)):
         return validation
     if is_table(validation) or is_dask_frame(validation):
-        return _opened(validation)
+        return _opened(validation, nullable=nullable)
     if isinstance(validation, int) and not isinstance(validation, bool):
         return QueryKFold(validation)
     if isinstance(validation, str) and validation == LEAVE_QUERY_OUT:

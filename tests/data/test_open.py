@@ -128,9 +128,11 @@ def test_what_is_for_text_is_refused_with_other_data(text, tmp_path, option):
     write_parquet(dr.open_dataset(text), tmp_path / "p.parquet")
     [name] = option
     for source, form in ((tmp_path / "d", "directory"), (tmp_path / "p.parquet", "parquet")):
-        with pytest.raises(UsageError, match=f"{name}: only for text, but .* is {form}"):
+        if (name, form) == ("null", "parquet"):
+            continue
+        with pytest.raises(UsageError, match=f"{name}: only for text.*, but .* is .*{form}"):
             dr.open_dataset(source, **option)
-        if name in ("sparse", "n_features") or (name, form) == ("null", "directory"):
+        if name in ("sparse", "n_features", "null"):
             with pytest.raises(UsageError, match=f"{name}: only for text"):
                 dr.ingest(source, tmp_path / "e", rows=dr.RowRules(**option))
     assert not (tmp_path / "e").exists()

@@ -31,7 +31,7 @@ class Row:
     doc_id: str = ""
 
 
-def parse_line(line, place, null):
+def parse_line(line, place, nullable):
     """One line without its newline; None if it holds no document."""
     body, hash_sign, comment = line.partition(b"#")
     words = [word for word in re.split(BLANKS, body) if word]
@@ -46,7 +46,7 @@ def parse_line(line, place, null):
         raise FlawError(place, "expected qid:<id>")
     row = Row(math.nan if relevance == -1 else relevance, "")
     for word in words[2:]:
-        add_value(row, word, place, null)
+        add_value(row, word, place, nullable)
     if hash_sign and comment.endswith(b"\r"):
         comment = comment[:-1]
     try:
@@ -59,7 +59,7 @@ def parse_line(line, place, null):
     return row
 
 
-def add_value(row, word, place, null):
+def add_value(row, word, place, nullable):
     index_word, colon, value_word = word.partition(b":")
     if not colon or not re.fullmatch(rb"[0-9]+", index_word):
         raise FlawError(place, "expected <index>:<value>")
@@ -72,9 +72,9 @@ def add_value(row, word, place, null):
         raise FlawError(place, "not larger than the one before")
     row.width = index
     if value_word == b"NULL":
-        if null == "error":
+        if not nullable:
             raise FlawError(place, "is missing")
-        value = np.float32(0 if null == "zero" else np.nan)
+        value = np.float32(np.nan)
     elif NUMBER.fullmatch(value_word):
         with np.errstate(over="ignore"):
             value = np.float32(float(value_word))
@@ -85,7 +85,7 @@ def add_value(row, word, place, null):
     row.values[index] = value
 
 
-def read_rows(files, *, n_features=None, null="error", regroup=False):
+def read_rows(files, *, n_features=None, nullable=False, regroup=False):
     """Rows of several files, given as (name, bytes); raises FlawError at the first flaw."""
     rows, spans, widest = [], {}, []  # widest: of each file, the largest index and its first line
     for name, text in files:
@@ -94,7 +94,7 @@ def read_rows(files, *, n_features=None, null="error", regroup=False):
         lines = text.removeprefix(b"\xef\xbb\xbf").split(b"\n")
         for number, line in enumerate(lines, start=1):
             place = f"{name}:{number}"
-            row = parse_line(line, place, null)
+            row = parse_line(line, place, nullable)
             if row is None:
                 continue
             if n_features is not None and row.width > n_features:
@@ -161,12 +161,3 @@ def dense(rows, width):
         for index, value in row.values.items():
             matrix[number, index - 1] = value
     return matrix
-
-
-def minima(rows, width):
-    """(width,) float32 least value per feature; 0 where there is none."""
-    least = []
-    for index in range(1, width + 1):
-        values = [row.values.get(index, np.float32(0)) for row in rows]
-        least.append(min((value for value in values if not np.isnan(value)), default=0))
-    return np.array(least, dtype=np.float32)

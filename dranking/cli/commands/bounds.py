@@ -71,7 +71,7 @@ def bounds(
     from dranking.rankers.linear.model import load_model
 
     with execution.running() as executor:
-        fitted = load_model(model)
+        fitted = load_model(model).permitting_nulls(columns.null)
         report = risk_bounds(
             fitted,
             open_judged(data, [fitted], columns),

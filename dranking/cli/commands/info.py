@@ -18,6 +18,7 @@ from dranking.files.requests import request
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
+    from dranking.data.null_fill import NullFill
 
 
 @grouped
@@ -49,8 +50,11 @@ def info(
     else:
         print_facts(str(path or "dranking"), _shown(facts))
         if "weights" in facts:
-            rows = list(zip(facts["feature_names"], facts["weights"], strict=True))
-            print_table("weights", ["feature", "weight"], rows)
+            shown, headings = [facts["feature_names"], facts["weights"]], ["feature", "weight"]
+            if "fill" in facts:
+                shown.append(facts["fill"]["values"])
+                headings.append(f"missing value ({facts['fill']['policy']})")
+            print_table("weights", headings, list(zip(*shown, strict=True)))
 
 
 def _shown(facts: dict[str, Any]) -> dict[str, Any]:
@@ -69,10 +73,12 @@ def _show_data(path: Place, columns: ColumnOptions, all_blocks: bool, as_json: b
         **_segments(dataset),
         "n_unlabelled": dataset.n_unlabelled,
         "sparse": dataset.is_sparse,
+        "missing_values": _missing(dataset.fill),
         "scaling": ", ".join(t.kind for t in dataset.transforms) or "none",
         "fingerprint": dataset.fingerprint,
         "columns": asdict(dataset.roles),
         "feature_names": list(dataset.feature_names),
+        **_fill(dataset.fill),
     }
     features = feature_facts(dataset, path, columns.words, all_blocks=all_blocks)
     if as_json:
@@ -80,6 +86,18 @@ def _show_data(path: Place, columns: ColumnOptions, all_blocks: bool, as_json: b
     else:
         print_facts(str(path), _shown(facts))
         print_features(features, dataset.n_blocks)
+
+
+def _missing(fill: NullFill | None) -> str:
+    """What stands for missing values, in words."""
+    if fill is None:
+        return "an error"
+    return f"the {fill.policy} of {sum(fill.gaps):,} features; of others, an error without --null"
+
+
+def _fill(fill: NullFill | None) -> dict[str, Any]:
+    """The record of the values for missing ones; nothing without one."""
+    return {} if fill is None else {"fill": fill.model_dump(mode="json")}
 
 
 def _segments(dataset: Dataset) -> dict[str, int]:
@@ -108,10 +126,12 @@ def _model_facts(path: Place) -> dict[str, Any] | None:
     return {
         "kind": model.kind,
         "n_features": len(model.weights),
+        "missing_values": _missing(model.fill),
         "scaling": ", ".join(t.kind for t in model.transforms) or "none",
         "ranker": model.provenance.get("ranker", "unknown"),
         "feature_names": list(model.feature_names),
         "weights": list(model.weights),
+        **_fill(model.fill),
         "provenance": model.provenance,
     }
 

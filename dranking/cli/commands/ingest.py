@@ -18,6 +18,7 @@ from dranking.files.places import Place
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
+    from dranking.data.ingest.row_rules import HasFill
     from dranking.engine.ingest.ingest_plan import IngestFacts
 
 
@@ -66,7 +67,9 @@ def ingest(
             output,
             columns=chosen,
             where=columns.where,
-            rows=RowRules(rows.null, rows.regroup, rows.n_features, rows.sparse),
+            rows=RowRules(
+                columns.null, _known(rows.null_from), rows.regroup, rows.n_features, rows.sparse
+            ),
             normalize=rows.normalize,
             overwrite=overwrite,
             append=append,
@@ -81,6 +84,18 @@ def ingest(
     else:
         print_facts(str(output), facts, "count")
         print_features(features, dataset.n_blocks)
+
+
+def _known(path: Place | None) -> HasFill | None:
+    """The model or the data set that knows values for missing ones."""
+    from dranking.data.open import data_form, open_dataset
+    from dranking.rankers.linear.model import load_model
+
+    if path is None:
+        return None
+    if path.suffix != ".json" and data_form([path]) == "directory":
+        return open_dataset(path)
+    return load_model(path)
 
 
 def _say_extra_work(found: IngestFacts) -> None:

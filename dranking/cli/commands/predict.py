@@ -104,11 +104,11 @@ def _predict_rows(
     """Write the scores of a linear model; return facts about them."""
     from dranking.data.prediction_files import write_predictions
     from dranking.rankers.linear.model import load_model
-    from dranking.rankers.scorers import needed_features
+    from dranking.rankers.scorers import needed_columns
     from dranking.rankers.write_scores import write_scores
 
-    fitted = load_model(model)
-    dataset = columns.open_rows(data, needed_features(fitted) or ())
+    fitted = load_model(model).permitting_nulls(columns.null)
+    dataset = columns.open_rows(data, needed_columns([fitted]))
     if form in ("csv", "trec"):
         dataset.check_whole_queries(f"--format {form} ranks the documents of a query")
     if form == "directory":

@@ -76,7 +76,7 @@ def report(
         ranks_by_column(data, score_column, [champion], "leave out --champion")
     check_output_file(output, overwrite)
     with execution.running(overwrite) as executor:
-        fitted = load_model(model)
+        fitted = load_model(model).permitting_nulls(columns.null)
         rival = score_column
         if champion is not None:
             rival = open_scorer(champion, columns, data, score_column)
@@ -84,7 +84,7 @@ def report(
             fitted,
             open_judged(data, [fitted] if rival is None else [fitted, rival], columns),
             champion=rival,
-            train=columns.open_if_given(train),
+            train=None if train is None else columns.open_training_of(fitted, train),
             metric=metric,
             convention=convention,
             executor=executor,

@@ -92,8 +92,14 @@ def append(
     from dranking.rankers.gram.statistics_store import append_queries
 
     with execution.running(memory_limit=memory_limit) as executor:
-        source = columns.open(data)
-        grown = append_queries(store, source, times=_times(source, time, times), executor=executor)
+        source = columns.open_later(data)
+        grown = append_queries(
+            store,
+            source,
+            null=columns.null,
+            times=_times(source, time, times),
+            executor=executor,
+        )
     _show(grown, as_json)
 
 
@@ -113,7 +119,7 @@ def relabel(
     from dranking.rankers.gram.relabel_statistics import relabel_statistics
 
     with execution.running() as executor:
-        done = relabel_statistics(store, columns.open(data), executor=executor)
+        done = relabel_statistics(store, columns.open_later(data), executor=executor)
     if not as_json:
         note(
             f"{done.n_queries_built:,} of {done.store.n_queries:,} queries were computed anew, in "

@@ -99,6 +99,7 @@ def tune(
         check_figure(figure, overwrite)
     options = given(pairs) | given(projection) | given(margins) | given(solver) | _views(views)
     options |= given(loss=of_models.loss, tol=of_models.tol, max_iter=of_models.max_iter)
+    others = of_models.unlabelled
     grid = given(regularization=regularization, mu=of_models.mu, eta0=of_models.eta0)
     if normalize:
         grid["normalize"] = names_in(normalize)
@@ -109,7 +110,7 @@ def tune(
             validation=_validation(by, columns),
             model=model,
             parameters=_parameters(model, options, by.seed, by.convention),
-            unlabelled=columns.open_if_given(of_models.unlabelled),
+            unlabelled=None if others is None else columns.open_later(others),
             max_features=of_models.max_features,
             metric=metric,
             convention=by.convention,
@@ -151,7 +152,7 @@ def _validation(by: Comparison, columns: ColumnOptions) -> Any:
 
     if by.folds is not None:
         return QueryKFold(by.folds, by.seed)
-    return "leave-query-out" if by.validation is None else columns.open(by.validation)
+    return "leave-query-out" if by.validation is None else columns.open_later(by.validation)
 
 
 def _lqo_metric(criterion: str) -> str:

@@ -1,10 +1,9 @@
-"""Options of all commands that read tables: which column is what."""
+"""Options of all commands that read tables: which column is what, and missing values."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
@@ -14,12 +13,14 @@ from dranking.files.places import Place
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
+    from dranking.data.null_fill import NullPolicy
     from dranking.data.roles import Columns
+    from dranking.rankers.linear.model import LinearModel
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
-    """Names of the columns of tables."""
+    """Names of the columns of tables, and the meaning of missing values."""
 
     TOPIC: ClassVar[str] = COLUMNS
 
@@ -63,6 +64,16 @@ class ColumnOptions:
         ),
     ] = None
 
+    null: Annotated[
+        Literal["error", "zero", "minimum", "mean"],
+        typer.Option(
+            help="What a missing feature value stands for (NULL in text, null or NaN in tables): "
+            "an error, 0, or the minimum or mean of the feature over all training data. Models and "
+            "data sets record the values; later data takes them without this option, which then "
+            "only permits them where the training data lacks none."
+        ),
+    ] = "error"
+
     @property
     def columns(self) -> Columns:
         """The columns by role."""
@@ -87,36 +98,36 @@ class ColumnOptions:
 
     def open(self, path: Place) -> Dataset:
         """Open data for training."""
-        return self._open(path, self.columns)
+        return self._open(path, self.columns, self.null)
 
-    def open_if_given(self, path: Place | None) -> Dataset | None:
-        """Open data for training, if a path is given."""
-        return None if path is None else self.open(path)
+    def open_later(self, path: Place) -> Dataset:
+        """Open data that takes the values of training data for missing ones."""
+        return self._open(path, self.columns.nullable_if(True))
 
-    def open_judged(
-        self, path: Place, features: Collection[str], score: str | None = None
-    ) -> Dataset:
-        """Open judged data for scorers that read these features, one of them to rank by.
+    def open_training_of(self, model: LinearModel, path: Place) -> Dataset:
+        """Open the training data of a model, whose missing values are filled as for the model."""
+        from dranking.data.open import data_form
 
-        Other columns are passed over.
-        """
-        return self._open(path, replace(self.columns, needed=features, score=score))
+        if model.fill is None or data_form([path]) == "directory":
+            return self._open(path, self.columns)
+        return self._open(path, self.columns, model.fill.policy)
 
-    def open_unlabelled(
-        self, path: Place, features: Collection[str], score: str | None = None
-    ) -> Dataset:
+    def open_judged(self, path: Place, needed: Columns) -> Dataset:
+        """Open judged data for scorers that need these columns; others are passed over."""
+        return self._open(path, self._of(needed))
+
+    def open_unlabelled(self, path: Place, needed: Columns) -> Dataset:
         """Open data whose documents need no labels, as `open_judged` does."""
-        columns = replace(self.columns, needed=features, score=score, relevance=None)
-        return self._open(path, columns)
+        return self._open(path, replace(self._of(needed), relevance=None))
 
-    def open_rows(self, path: Place, features: Collection[str]) -> Dataset:
+    def open_rows(self, path: Place, needed: Columns) -> Dataset:
         """Open data as `open_unlabelled` does; rows of a query of parquet files may lie apart."""
         from dranking.data.open import data_form
         from dranking.data.parquet.dataset import ParquetDataset
 
         if data_form([path]) != "parquet":
-            return self.open_unlabelled(path, features)
-        columns = replace(self.columns, needed=features, relevance=None)
+            return self.open_unlabelled(path, needed)
+        columns = replace(self._of(needed), relevance=None)
         return ParquetDataset(path, columns=columns, where=self.where, may_lie_apart=True)
 
     def id_columns(self, data: Place) -> tuple[str, str]:
@@ -130,7 +141,13 @@ class ColumnOptions:
             docid = roles.docid or docid if docid == default.docid_column else docid
         return qid, docid
 
-    def _open(self, path: Place, columns: Columns) -> Dataset:
+    def _of(self, needed: Columns) -> Columns:
+        """The columns by role, restricted to the features that are needed."""
+        return replace(
+            self.columns, needed=needed.needed, score=needed.score, nullable=needed.nullable
+        )
+
+    def _open(self, path: Place, columns: Columns, null: NullPolicy = "error") -> Dataset:
         from dranking.data.open import open_dataset
 
-        return open_dataset(path, columns=columns, where=self.where)
+        return open_dataset(path, columns=columns, where=self.where, null=null)

@@ -7,18 +7,21 @@ from typing import Annotated, Literal
 
 import typer
 
+from dranking.files.places import Place
+
 
 @dataclass(frozen=True, kw_only=True)
 class RowOptions:
-    """Options on missing values, rows that lie apart, text, and scaling."""
+    """Options on values for missing ones, rows that lie apart, text, and scaling."""
 
-    null: Annotated[
-        Literal["error", "zero", "minimum", "mean"],
+    null_from: Annotated[
+        Place | None,
         typer.Option(
-            help="What a missing feature value stands for (NULL in text, null or NaN in tables): "
-            "an error, 0, or the minimum or mean of the feature. With --append: as the data set."
+            metavar="MODEL|DATA",
+            help="A model, or a dataset directory, whose values for missing ones are taken instead "
+            "of fitting them to this data. With --append, those of the data set are taken.",
         ),
-    ] = "error"
+    ] = None
     normalize: Annotated[
         Literal["none", "query-minmax", "standard", "log", "rank", "quantile"],
         typer.Option(

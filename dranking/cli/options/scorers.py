@@ -60,27 +60,23 @@ def open_scorer(
     from dranking.rankers.linear.model import load_model
 
     if not exists(path) or path.suffix == ".json" or _begins_as_json(path):
-        return load_model(path)
+        return load_model(path).permitting_nulls(columns.null)
     qid, docid = columns.id_columns(data)
     return read_scores(path, qid, docid, score_column or "score")
 
 
 def open_judged(data: Place, scorers: list[Any], columns: ColumnOptions) -> Dataset:
     """Judged data with what some scorers need, and nothing else of a table."""
-    return columns.open_judged(data, *_needed(scorers))
+    from dranking.rankers.scorers import needed_columns
+
+    return columns.open_judged(data, needed_columns(scorers))
 
 
 def open_documents(data: Place, scorers: list[Any], columns: ColumnOptions) -> Dataset:
     """Data with what some scorers need, without labels."""
-    return columns.open_unlabelled(data, *_needed(scorers))
+    from dranking.rankers.scorers import needed_columns
 
-
-def _needed(scorers: list[Any]) -> tuple[set[str], str | None]:
-    """Names of the features that some scorers read, and the feature that one of them ranks by."""
-    from dranking.rankers.scorers import needed_features, score_column
-
-    needed = {name for scorer in scorers for name in needed_features(scorer) or ()}
-    return needed, score_column(scorers)
+    return columns.open_unlabelled(data, needed_columns(scorers))
 
 
 def ranks_by_column(

@@ -253,7 +253,7 @@ def _committed(
         feature_names=data.feature_names,
         transforms=data.transforms,
         roles=data.roles,
-        null_fill=data.manifest.null_fill if isinstance(data, StoredDataset) else None,
+        fill=data.fill,
         labels=labels,
     )
 

@@ -3,48 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import Scaling
-from dranking.data.letor.feature_minima import fill_missing
 from dranking.data.scaling import FeatureMoments, merged_moments
-
-NullPolicy: TypeAlias = Literal["error", "zero", "minimum", "mean"]
-"""The meaning of a missing feature value: an error, zero, or the minimum or mean of the feature
-over the documents that have a value."""
+from dranking.data.steps import Filling
 
 
 def finish_block(
-    block: QueryBlock, fill: NDArray[np.float32] | None, transforms: Sequence[Scaling]
+    block: QueryBlock, filling: Filling | None, transforms: Sequence[Scaling]
 ) -> QueryBlock:
-    """Fill in missing values (n_features,) and scale; the result's dense features are F-ordered."""
-    features = block.features if fill is None else fill_missing(block.features, fill)
+    """Fill in missing values and scale; the result's dense features are F-ordered."""
+    if filling is not None:
+        block = filling.apply(block)
     if not block.is_sparse:
-        features = np.asfortranarray(features)
-    block = block.with_features(features)
+        block = block.with_features(np.asfortranarray(block.features))
     for transform in transforms:
         block = transform.apply(block)
     return block
 
 
-def fill_values(moments: FeatureMoments, null: NullPolicy) -> NDArray[np.float32]:
-    """(n_features,) values for missing ones; 0 for a feature that has no value at all."""
-    values = {"minimum": moments.low, "mean": moments.mean}.get(null, np.zeros_like(moments.mean))
-    return np.where(moments.n > 0, values, 0.0).astype(np.float32)
-
-
 def filled_moments(
-    moments: FeatureMoments, fill: NDArray[np.float32], n_documents: int
+    moments: FeatureMoments, values: Sequence[float], n_documents: int
 ) -> FeatureMoments:
-    """Moments of all documents, once the missing values are filled in."""
-    value = fill.astype(np.float64)
+    """Moments of all documents, once missing values have the (n_features,) `values`."""
+    value = np.array(values)
     missing = n_documents - moments.n
     low, high = (np.where(missing > 0, value, edge) for edge in (np.inf, -np.inf))
     return merged_moments(moments, FeatureMoments(missing, value, np.zeros_like(value), low, high))
+
+
+def gaps_of(block: QueryBlock) -> NDArray[np.bool_]:
+    """(n_features,) whether the block lacks values of the feature."""
+    if not block.is_sparse:
+        return np.asarray(np.isnan(block.features).any(axis=0))
+    missing = block.features.indices[np.isnan(block.features.data)]
+    return np.bincount(missing, minlength=block.n_features) > 0
 
 
 def queries_without_pairs(block: QueryBlock) -> int:

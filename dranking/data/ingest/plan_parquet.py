@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dranking.data.ingest.finish_blocks import NullPolicy
 from dranking.data.parquet.common_layout import common_layout, with_types
 from dranking.data.parquet.hive_folders import ReadFooter
 from dranking.data.roles import DOC_ID, RELEVANCE, RESERVED, WEIGHT, Columns
@@ -29,14 +28,17 @@ class ColumnRules:
     ----------
     asked
         The columns by role, as the caller names them.
-    null
-        What a missing feature value stands for; unless it is an error, files may lack features.
+    nullable
+        Whether values may be missing; the filling refuses those that no value stands for.
+    may_lack
+        Whether files may lack features of other files.
     before
         The data set to which rows are appended, or None.
     """
 
     asked: Columns
-    null: NullPolicy
+    nullable: bool = False
+    may_lack: bool = False
     before: StoredDataset | None = None
 
     @property
@@ -60,8 +62,8 @@ class ColumnRules:
         UsageError
             As `united_layout`.
         """
-        columns, may_lack = self.columns, self.null != "error"
-        found = united_layout(schemas, columns, allow_absent=may_lack)
+        columns = self.columns
+        found = united_layout(schemas, columns, allow_absent=self.may_lack)
         if self.before is None:
             return found
         _check_known(schemas, found, self.asked, self.before)
@@ -76,7 +78,7 @@ class ColumnRules:
             features,
             folder_features=columns.folder_features,
         )
-        return united_layout(schemas, same, allow_absent=may_lack)
+        return united_layout(schemas, same, allow_absent=self.may_lack)
 
 
 def _left_open(role: str, known: str | None, asked: Columns) -> str | None:

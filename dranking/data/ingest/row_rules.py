@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import Protocol
 
-from dranking.data.ingest.finish_blocks import NullPolicy
+from dranking.data.null_fill import NullFill, NullPolicy, check_permitted, check_policy
+from dranking.data.store.dataset import StoredDataset
 from dranking.errors import UsageError
+
+
+class HasFill(Protocol):
+    """What knows values for missing ones: a data set or a model."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features."""
+        ...
+
+    @property
+    def fill(self) -> NullFill | None:
+        """The values of these features."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -18,8 +33,11 @@ class RowRules:
     null
         The value that a missing feature value (``NULL`` in text, null or NaN in tables) stands for:
         "error", "zero", or the "minimum" or "mean" of the feature. Unless it is an error, parquet
-        files may also lack features. Data that is appended gets the values of the data set, which
-        records them.
+        files may also lack features. Where the values are known already, because data is appended
+        or `null_from` has them, it permits a missing value also where the known data has none.
+    null_from
+        A data set or `LinearModel` whose `fill` has the values for missing ones, which are then not
+        fitted to the data. None to fit them. All features need a value there.
     regroup
         Whether to bring the rows of a query together; if not, rows that lie apart are an error.
     n_features
@@ -29,17 +47,40 @@ class RowRules:
     """
 
     null: NullPolicy = "error"
+    null_from: HasFill | None = None
     regroup: bool = True
     n_features: int | None = None
     sparse: bool = False
 
     def __post_init__(self) -> None:
         """Raise UsageError if a value is out of range."""
-        if self.null not in get_args(NullPolicy):
-            choices = ", ".join(get_args(NullPolicy))
-            raise UsageError(f"null is {self.null!r}; choose from {choices}.")
+        check_policy(self.null)
         if self.n_features is not None and self.n_features < 1:
             raise UsageError(f"n_features is {self.n_features!r}; it must be at least 1.")
 
 
 DEFAULT_ROWS = RowRules()
+
+
+def known_fill(rows: RowRules, before: StoredDataset | None) -> HasFill | None:
+    """The data set or model whose values stand for missing ones; None if none is known.
+
+    Raises
+    ------
+    UsageError
+        If it knows no values, though values may be missing, or the caller asks for another policy.
+    """
+    if before is not None:
+        if rows.null_from is not None:
+            raise UsageError("null_from: not with append, which takes the values of the data set.")
+        check_permitted(rows.null, before.fill, str(before.path))
+        return None if before.fill is None else before
+    if rows.null_from is None:
+        return None
+    if rows.null_from.fill is None:
+        raise UsageError(
+            "null_from: it knows no value for missing ones, since its training data was read "
+            "without --null (null=)."
+        )
+    check_permitted(rows.null, rows.null_from.fill, "what null_from names")
+    return rows.null_from

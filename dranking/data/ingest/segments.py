@@ -15,10 +15,11 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.ingest.exchange_tasks import join_bucket
-from dranking.data.ingest.finish_blocks import finish_block, queries_without_pairs
+from dranking.data.ingest.finish_blocks import finish_block, gaps_of, queries_without_pairs
 from dranking.data.ingest.row_source import RowSource
 from dranking.data.ingest.scratch import FileParts, Scratch
 from dranking.data.regrouping.layout import Segment, check_queries
+from dranking.data.steps import Filling
 from dranking.data.store.manifest import WrittenSegment
 from dranking.data.store.segment_writer import write_segment
 from dranking.files.places import Place
@@ -96,20 +97,31 @@ def measure_segments(
     work: Work,
     function: Callable[[QueryBlock], Any],
     merge: Callable[[Any, Any], Any],
-    fill: NDArray[np.float32] | None,
+    filling: Filling | None,
 ) -> list[Any]:
     """For each segment, merged values of `function` of its blocks, with missing values filled."""
     return [
-        reduce(merge, [function(finish_block(block, fill, ())) for block in segment.blocks])
+        reduce(merge, [function(finish_block(block, filling, ())) for block in segment.blocks])
         for segment in work.segments_of(source)
     ]
 
 
 class Written(NamedTuple):
-    """A segment that was written, and the number of its queries that rankers learn nothing from."""
+    """A segment that was written, and facts about its queries and rows.
+
+    Attributes
+    ----------
+    segment
+        The entry of the segment.
+    n_queries_without_pairs
+        Number of queries that rankers learn nothing from.
+    gaps
+        (n_features,) whether values of the feature were missing.
+    """
 
     segment: WrittenSegment
     n_queries_without_pairs: int
+    gaps: NDArray[np.bool_]
 
 
 def write_segments(
@@ -117,7 +129,7 @@ def write_segments(
     work: Work,
     root: Place,
     prefix: str,
-    fill: NDArray[np.float32] | None,
+    filling: Filling | None,
     transforms: Sequence[Scaling],
 ) -> list[Written]:
     """Finish and write the blocks of each segment.
@@ -128,8 +140,8 @@ def write_segments(
         The source of the rows, and the segments to make of it.
     root, prefix
         Directory to write segments to, and the beginning of their names.
-    fill
-        (n_features,) values that replace missing values, or None.
+    filling
+        Replaces missing values; None if no value is missing.
     transforms
         Scalings to apply.
 
@@ -142,7 +154,8 @@ def write_segments(
     """
     written = []
     for number, raw in work.segments_of(source):
-        blocks = [finish_block(block, fill, transforms) for block in raw]
+        gaps = np.logical_or.reduce([gaps_of(block) for block in raw])
+        blocks = [finish_block(block, filling, transforms) for block in raw]
         segment = write_segment(root, f"{prefix}{number:06d}", blocks)
-        written.append(Written(segment, sum(map(queries_without_pairs, blocks))))
+        written.append(Written(segment, sum(map(queries_without_pairs, blocks)), gaps))
     return written

@@ -15,7 +15,6 @@ from dranking.data.ingest.row_source import IdBatch
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.letor.row_buffer import BlockForm
 from dranking.data.letor.text_ranges import ReadRange, TextRange, read_range
-from dranking.data.letor.text_source import TextNullPolicy
 from dranking.data.letor.token_rows import LINE, QID, SCHEMA, token_block
 
 
@@ -54,7 +53,7 @@ class SpilledRange(NamedTuple):
 
 
 def spill_range(
-    scratch: Scratch, name: str, part: TextRange, n_features: int | None, null: TextNullPolicy
+    scratch: Scratch, name: str, part: TextRange, n_features: int | None, nullable: bool
 ) -> SpilledRange:
     """Read a range of text into an Arrow file of a scratch place: a task; see `read_range`."""
     ptr, n_bytes = [0], 0
@@ -67,7 +66,7 @@ def spill_range(
                 ptr.append(ptr[-1] + rows.num_rows)
                 n_bytes += rows.nbytes
 
-            found = read_range(part, write, n_features=n_features, null=null)
+            found = read_range(part, write, n_features=n_features, nullable=nullable)
         n_file_bytes = file.tell()
     return SpilledRange(found, tuple(ptr), n_bytes, n_file_bytes)
 

@@ -47,10 +47,10 @@ _MESSAGES = {
     tokenizer.INDEX_LARGE: f"the feature index of {{word}} exceeds {tokenizer.MAX_INDEX}.",
     tokenizer.BAD_VALUE: (
         "the value in {word} is not a finite number. Correct it, or write NULL if it is missing "
-        "and pass --null zero or --null minimum."
+        "and pass --null zero, minimum or mean."
     ),
     tokenizer.NULL_VALUE: (
-        "the value in {word} is missing. Pass --null zero or --null minimum to say what to put "
+        "the value in {word} is missing. Pass --null zero, minimum or mean to say what to put "
         "in its place."
     ),
     tokenizer.VALUE_RANGE: (

@@ -6,11 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import get_args
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from upath import UPath
 
 from dranking.data.blocks import (
@@ -19,12 +17,11 @@ from dranking.data.blocks import (
     QueryBlock,
     block_boundaries,
 )
-from dranking.data.letor.feature_minima import FeatureMinima, fill_missing
 from dranking.data.letor.regroup import Regrouper
 from dranking.data.letor.row_buffer import BlockForm, RowBuffer, make_block
 from dranking.data.letor.row_widths import WidestRow, check_dense, check_widths, widest_row
 from dranking.data.letor.seen_queries import SeenQueries
-from dranking.data.letor.text_source import CHUNK_BYTES, TextNullPolicy, check_readable, line_chunks
+from dranking.data.letor.text_source import CHUNK_BYTES, check_readable, line_chunks
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace
 from dranking.kernels.text.tokenizer import TokenTable
@@ -35,9 +32,8 @@ class LetorReader:
 
     Blocks are made while the text is read, so the form of a block depends on the text up to the end
     of the block. The block has as many features as the largest index so far; the block has
-    `doc_ids` (or `comments`) if any row so far has one; under ``null="minimum"`` the missing values
-    of the block are NaN. After an iteration has ended, the attributes are final and `complete`
-    brings every block into the same form.
+    `doc_ids` (or `comments`) if any row so far has one. After an iteration has ended, the
+    attributes are final and `complete` brings every block into the same form.
 
     Attributes
     ----------
@@ -52,7 +48,7 @@ class LetorReader:
         paths: Sequence[str],
         *,
         n_features: int | None,
-        null: TextNullPolicy,
+        nullable: bool,
         regroup: bool,
         sparse: bool,
         max_documents: int,
@@ -60,7 +56,7 @@ class LetorReader:
     ) -> None:
         self._paths = paths
         self._announced = n_features
-        self._null: TextNullPolicy = null
+        self._nullable = nullable
         self._regroup = regroup
         self._sparse = sparse
         self._max_documents = max_documents
@@ -71,16 +67,6 @@ class LetorReader:
         self.n_features = self._announced or 0
         self.has_doc_ids = False
         self.has_comments = False
-        self._minima = FeatureMinima()
-
-    @property
-    def minima(self) -> NDArray[np.float32]:
-        """(n_features,) float32 minimum of each feature so far, for ``null="minimum"``.
-
-        A feature that a line does not name counts as 0. The minimum of a feature that is NULL in
-        every row is 0.
-        """
-        return self._minima.values(self.n_features)
 
     def __iter__(self) -> Iterator[QueryBlock]:
         """Read the files from the start.
@@ -98,12 +84,10 @@ class LetorReader:
     def complete(self, block: QueryBlock) -> QueryBlock:
         """Bring a block into the form that all blocks share, once an iteration has ended.
 
-        Features are padded with zeros to `n_features`, missing values become the minima, and
-        documents without an id or a comment get empty strings if other documents have one.
+        Features are padded with zeros to `n_features`, and documents without an id or a comment get
+        empty strings if other documents have one.
         """
         features = padded(block.features, self.n_features)
-        if self._null == "minimum":
-            features = fill_missing(features, self.minima)
         empty = pa.array([""] * block.n_documents)
         return replace(
             block,
@@ -118,7 +102,7 @@ class LetorReader:
         return [self.complete(block) for block in blocks]
 
     def _read_in_order(self) -> Iterator[QueryBlock]:
-        rows = RowBuffer(self._null)
+        rows = RowBuffer(self._nullable)
         seen = SeenQueries(self._paths)
         for _ in self._read_chunks(rows, seen):
             if rows.n_rows > self._max_documents:
@@ -129,7 +113,7 @@ class LetorReader:
         yield from self._blocks(rows.table, self._borders(rows))
 
     def _read_regrouped(self) -> Iterator[QueryBlock]:
-        rows = RowBuffer(self._null)
+        rows = RowBuffer(self._nullable)
         with Regrouper() as regrouper:
             for _ in self._read_chunks(rows, None):
                 self._note(rows.table, rows.n_rows)
@@ -168,10 +152,7 @@ class LetorReader:
         for first, last in pairwise(borders):
             self._note(table, int(table.query_ptr[last]))
             form = BlockForm(self.n_features, self._sparse, self.has_doc_ids, self.has_comments)
-            block = make_block(table, first, last, form)
-            if self._null == "minimum":
-                self._minima.update(block.features)
-            yield block
+            yield make_block(table, first, last, form)
 
     def _note(self, table: TokenTable, n_rows: int) -> None:
         """Update the attributes from the first rows of a table."""
@@ -185,7 +166,7 @@ def read_letor(
     paths: AnyPlace | Sequence[AnyPlace],
     *,
     n_features: int | None = None,
-    null: TextNullPolicy = "error",
+    nullable: bool = False,
     regroup: bool = False,
     sparse: bool = False,
     max_documents: int = MAX_BLOCK_DOCUMENTS,
@@ -201,9 +182,8 @@ def read_letor(
     n_features
         Number of features. None stands for the largest index, which must then be the same in all
         files.
-    null
-        Meaning of the value ``NULL``: an error, 0, or the minimum of the feature. Minima are known
-        at the end of the data only, so blocks have NaN there until `LetorReader.complete`.
+    nullable
+        Whether a value may be ``NULL``, which is NaN in the blocks; otherwise it is an error.
     regroup
         Sort the rows of a query together where they are not adjacent: queries in order of first
         appearance, rows of a query in the order of the text. All text is then read into temporary
@@ -234,10 +214,6 @@ def read_letor(
     names = [str(path) for path in given]
     if not names:
         raise UsageError("no file is named; give at least one.")
-    if null not in get_args(TextNullPolicy):
-        raise UsageError(
-            f"null is {null!r}; it must be one of {', '.join(get_args(TextNullPolicy))}."
-        )
     for name, number in (
         ("n_features", n_features),
         ("max_documents", max_documents),
@@ -250,7 +226,7 @@ def read_letor(
     return LetorReader(
         names,
         n_features=n_features,
-        null=null,
+        nullable=nullable,
         regroup=regroup,
         sparse=sparse,
         max_documents=max_documents,

@@ -16,7 +16,6 @@ from dranking.data.letor.invalid_lines import (
     invalid_index,
     invalid_syntax,
 )
-from dranking.data.letor.text_source import TextNullPolicy
 from dranking.data.tables.numeric_values import LARGEST_GRADE
 from dranking.errors import DataError, of_ingest
 from dranking.kernels.text import tokenizer
@@ -24,12 +23,6 @@ from dranking.kernels.text.tokenizer import TokenTable, scatter_rows, tokenize
 
 MAX_DENSE_BYTES = 1 << 33
 """A larger dense block is refused: the data is probably sparse, but `sparse` was not set."""
-
-_NULL_CODES = {
-    "error": tokenizer.NULL_IS_ERROR,
-    "zero": tokenizer.NULL_IS_ZERO,
-    "minimum": tokenizer.NULL_IS_NAN,
-}
 
 # Names of the arrays that grow with the rows, and of those that grow with the values. Strings are a
 # pair of arrays, pointers and bytes, with the tokenizer's count of these strings. Pointers have one
@@ -68,8 +61,8 @@ class RowBuffer:
 
     Parameters
     ----------
-    null
-        Meaning of the value ``NULL``; under "minimum" it becomes NaN.
+    nullable
+        Whether a value may be ``NULL``, which becomes NaN; otherwise it is an error.
 
     Attributes
     ----------
@@ -77,8 +70,8 @@ class RowBuffer:
         The arrays; `append` may replace them by larger ones.
     """
 
-    def __init__(self, null: TextNullPolicy) -> None:
-        self._null = _NULL_CODES[null]
+    def __init__(self, nullable: bool) -> None:
+        self._null = tokenizer.NULL_IS_NAN if nullable else tokenizer.NULL_IS_ERROR
         self._counts = np.zeros(tokenizer.N_COUNTS, dtype=np.int64)
         self.table = empty_table()
 

@@ -16,7 +16,6 @@ from dranking.data.letor.row_buffer import RowBuffer
 from dranking.data.letor.row_widths import WidestRow, check_dense, check_widths, widest_row
 from dranking.data.letor.text_source import (
     CHUNK_BYTES,
-    TextNullPolicy,
     is_compressed,
     line_chunks,
     line_start,
@@ -91,7 +90,7 @@ def read_range(
     write: Callable[[pa.Table], None],
     *,
     n_features: int | None,
-    null: TextNullPolicy,
+    nullable: bool,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> ReadRange:
     """Read the rows of a range up to the first invalid line.
@@ -104,8 +103,8 @@ def read_range(
         Called with tables of the rows, in order; see `dranking.data.letor.token_rows`.
     n_features
         Largest feature index allowed; None allows any index.
-    null
-        Meaning of the value ``NULL``; under "minimum" it is NaN in the tables.
+    nullable
+        Whether a value may be ``NULL``, which is NaN in the tables.
     chunk_bytes
         Bytes of text read at a time; the result does not depend on this number.
 
@@ -114,7 +113,7 @@ def read_range(
     DataError
         If the file cannot be read.
     """
-    rows, n_rows, widest = RowBuffer(null), 0, WidestRow(0, 0)
+    rows, n_rows, widest = RowBuffer(nullable), 0, WidestRow(0, 0)
     has_doc_ids = has_comments = False
     invalid: list[InvalidLine] = []
     start = line_start(part.place, part.start)

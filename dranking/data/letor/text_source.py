@@ -8,7 +8,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 from dranking.errors import DataError
 from dranking.files.places import AnyPlace, as_place, is_local
 from dranking.files.reading import check_regular, open_input
-
-TextNullPolicy: TypeAlias = Literal["error", "zero", "minimum"]
-"""Meaning of the value NULL: an error, zero, or the minimum of the feature."""
 
 CHUNK_BYTES = 1 << 20
 """Bytes read at a time: a chunk and its tokens stay in the processor's cache."""

@@ -48,8 +48,9 @@ def common_layout(schemas: Schemas, columns: Columns) -> Layout:
 def with_types(schemas: Schemas) -> Schemas:
     """The schemas with the type of numbers, known from other files, of columns of nulls alone."""
     known: dict[str, pa.Field] = {}
-    for field in (field for _, schema in schemas for field in schema if is_number(field.type)):
-        known.setdefault(field.name, field)
+    for field in (field for _, schema in schemas for field in schema):
+        if is_number(field.type) and not pa.types.is_null(field.type):
+            known.setdefault(field.name, field)
     return [(where, _with_types(schema, known)) for where, schema in schemas]
 
 

@@ -42,7 +42,7 @@ class ParquetDataset(Dataset):
     """Flat parquet files, one row per document, read in place.
 
     `columns` says which column is what. A null or NaN relevance means unlabelled; a missing feature
-    value is an error. An index that pandas stored is no feature.
+    value is an error, unless the feature is `nullable`. An index that pandas stored is no feature.
 
     The rows of a query are adjacent, but may continue in the next row group or file. Opening reads
     the query ids and the relevance; reading a block reads just its row groups and columns.
@@ -91,6 +91,8 @@ class ParquetDataset(Dataset):
         ]
         self._layout = common_layout(schemas, columns)
         self.feature_names = self._layout.feature_names
+        self._nullable = columns.may_miss(self.feature_names)
+        self.has_nulls = bool(self._nullable.any())
         self.roles = self._layout.roles
         warn_of_lost_digits(ranges_of(footers, self._layout.columns), footers[0].part.name)
         self.transforms = recorded_transforms(schemas, self.feature_names)
@@ -123,6 +125,7 @@ class ParquetDataset(Dataset):
             self._layout,
             features,
             partial(self._place, start),
+            missing=self._nullable[features],
         )
 
     def _place(self, start: int, row: int) -> str:

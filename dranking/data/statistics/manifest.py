@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, 
 
 from dranking.data.blocks import BlockInfo
 from dranking.data.column_forms import Transform
+from dranking.data.null_fill import NullFill
 from dranking.data.statistics.per_query import WORDS_PER_NUMBER
 from dranking.data.statistics.query_times import TimeType
 from dranking.data.tables.feature_names import check_feature_names
@@ -119,6 +120,9 @@ class StatisticsManifest(BaseModel):
         One unique name per feature.
     sparse
         Whether the data was sparse.
+    fill
+        The values that stand for missing ones in the data; None if no value was permitted to be
+        missing.
     transforms
         Scalings that had already been applied to the values of the data.
     time_type
@@ -132,6 +136,7 @@ class StatisticsManifest(BaseModel):
     schema_version: Literal[4] = 4
     feature_names: tuple[str, ...] = Field(min_length=1)
     sparse: bool
+    fill: NullFill | None = None
     transforms: tuple[Transform, ...] = ()
     time_type: TimeType | None = None
     blocks: tuple[StatisticsEntry, ...] = Field(min_length=1)
@@ -139,6 +144,8 @@ class StatisticsManifest(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> StatisticsManifest:
         check_feature_names(self.feature_names)
+        if self.fill is not None and self.fill.n_features != len(self.feature_names):
+            raise ValueError(f"fill has {self.fill.n_features} values for other features")
         paths = [path for entry in self.blocks for path in entry.paths]
         if len(set(paths)) < len(paths):
             raise ValueError("blocks: two entries name the same folder")

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.data.column_forms import Scaling
+from dranking.data.null_fill import NullFill, joined_fill
 from dranking.data.statistics.block_folder import BlockFolders, WrittenBlock
 from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.statistics.manifest import (
@@ -43,6 +44,7 @@ def write_statistics(
     *,
     feature_names: Sequence[str],
     sparse: bool = False,
+    fill: NullFill | None = None,
     transforms: Sequence[Scaling] = (),
     overwrite: bool = False,
 ) -> StatisticsDataset:
@@ -58,6 +60,8 @@ def write_statistics(
         One unique name per feature.
     sparse
         Whether the data is sparse.
+    fill
+        The values that stand for missing ones in the data.
     transforms
         Scalings that had already been applied to the values of the data.
     overwrite
@@ -76,6 +80,7 @@ def write_statistics(
     facts = {
         "feature_names": tuple(feature_names),
         "sparse": sparse,
+        "fill": fill,
         "transforms": tuple(transforms),
     }
     with begin_directory(path, overwrite=overwrite) as commit:
@@ -84,7 +89,9 @@ def write_statistics(
 
 
 def append_statistics(
-    path: AnyPlace, blocks: Callable[[StatisticsDataset, BlockFolders], NewBlocks]
+    path: AnyPlace,
+    blocks: Callable[[StatisticsDataset, BlockFolders], NewBlocks],
+    fill: NullFill | None = None,
 ) -> StatisticsDataset:
     """Append blocks to a statistics store, whole or not at all, without reading other blocks.
 
@@ -95,10 +102,14 @@ def append_statistics(
     blocks
         Writes the blocks to append, and returns them in order; called as in `change_statistics`,
         whose errors are raised here too.
+    fill
+        The values that stand for missing ones in the new blocks, which must be those of the store.
     """
-    return change_statistics(
-        path, lambda store, folders: chain(store.manifest.blocks, blocks(store, folders))
-    )
+    with _locked(as_place(path)) as (commit, store):
+        names, what = store.feature_names, f"{store.path} and the new data"
+        both = joined_fill((store.fill, fill), names, what)
+        everything = chain(store.manifest.blocks, blocks(store, _folders(commit)))
+        return _changed(commit, store, everything, fill=both)
 
 
 def change_statistics(
@@ -197,9 +208,13 @@ def _changed(
     commit: DirectoryCommit,
     store: StatisticsDataset,
     blocks: Iterable[WrittenBlock | StatisticsEntry | None],
+    **changed: Any,
 ) -> StatisticsDataset:
-    """Replace the blocks of a store by `blocks`: entries of blocks that stay, and new blocks."""
-    _finish(commit, _manifest(blocks, _facts(store)))
+    """Replace the blocks of a store by `blocks`: entries of blocks that stay, and new blocks.
+
+    `changed` are the other entries of the manifest that change.
+    """
+    _finish(commit, _manifest(blocks, _facts(store) | changed))
     return StatisticsDataset(store.path)
 
 
@@ -245,7 +260,7 @@ def _check_alike(block: WrittenBlock, facts: dict[str, Any]) -> None:
 
 
 def _facts(store: StatisticsDataset) -> dict[str, Any]:
-    kept = ("feature_names", "transforms", "sparse", "time_type")
+    kept = ("feature_names", "fill", "transforms", "sparse", "time_type")
     return {name: getattr(store.manifest, name) for name in kept}
 
 

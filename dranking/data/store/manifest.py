@@ -14,13 +14,13 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    FiniteFloat,
     NonNegativeInt,
     PositiveInt,
     model_validator,
 )
 
 from dranking.data.column_forms import Transform
+from dranking.data.null_fill import NullFill
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.tables.feature_names import check_feature_names
 from dranking.files.folders.manifests import DirectoryKind
@@ -104,22 +104,6 @@ class IndexFile(BaseModel):
     digest: str = Field(pattern=r"^[0-9a-f]{32}$")
 
 
-class NullFill(BaseModel):
-    """The values that stand for missing values.
-
-    Attributes
-    ----------
-    policy
-        The rule by which the values were found.
-    values
-        One value per feature, before any scaling.
-    """
-
-    model_config = _STRICT
-    policy: Literal["minimum", "mean"]
-    values: tuple[FiniteFloat, ...]
-
-
 class LabelOrigin(BaseModel):
     """The origin of labels that are no judgements.
 
@@ -155,9 +139,9 @@ class DatasetManifest(BaseModel):
         Scalings already applied to the values.
     roles
         Names of the columns of ids, grades and weights in the table that the data comes from.
-    null_fill
-        The values stored for missing values, if they are the minimum or mean of each feature; data
-        that is appended gets the same values.
+    fill
+        The values that are stored for missing ones; data that is appended gets the same values.
+        None if no value was permitted to be missing.
     query_id_type, doc_id_type
         Type of the ids when they are read; integers of one segment read as strings if another
         segment has strings. None if no document has an id.
@@ -178,7 +162,7 @@ class DatasetManifest(BaseModel):
     sparse: bool
     transforms: tuple[Transform, ...] = ()
     roles: Roles = DEFAULT_ROLES
-    null_fill: NullFill | None = None
+    fill: NullFill | None = None
     query_id_type: IdType
     doc_id_type: IdType | None
     labels: LabelOrigin | None = None
@@ -194,8 +178,8 @@ class DatasetManifest(BaseModel):
     def _check(self) -> DatasetManifest:
         check_feature_names(self.feature_names)
         n_features = len(self.feature_names)
-        if self.null_fill is not None and len(self.null_fill.values) != n_features:
-            raise ValueError(f"null_fill has {len(self.null_fill.values)} values, not {n_features}")
+        if self.fill is not None and self.fill.n_features != n_features:
+            raise ValueError(f"fill has {self.fill.n_features} values, not {n_features}")
         for transform in self.transforms:
             if transform.n_features not in (None, n_features):
                 raise ValueError(

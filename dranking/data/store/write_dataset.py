@@ -13,6 +13,7 @@ import numpy as np
 from dranking.data.blocks import QueryBlock, segment_borders
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
+from dranking.data.null_fill import NullFill, joined_fill
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.manifest import (
@@ -20,7 +21,6 @@ from dranking.data.store.manifest import (
     IdType,
     IndexFile,
     LabelOrigin,
-    NullFill,
     WrittenSegment,
     manifest_json,
 )
@@ -92,9 +92,11 @@ def write_dataset(
     TryAgainError
         If another process changed the data set meanwhile.
     """
+    fill = None
     if isinstance(blocks, Dataset):
         feature_names = blocks.feature_names if feature_names is None else feature_names
         transforms = transforms or blocks.transforms
+        fill = blocks.fill
         roles = blocks.roles if roles == DEFAULT_ROLES else roles
         blocks.check_documents()
         blocks = blocks.read_blocks()
@@ -108,6 +110,7 @@ def write_dataset(
             commit,
             segments,
             feature_names=names,
+            fill=fill,
             transforms=transforms,
             roles=roles,
             append=append,
@@ -121,7 +124,7 @@ def commit_dataset(
     feature_names: Sequence[str] | None = None,
     transforms: Sequence[Scaling] = (),
     roles: Roles = DEFAULT_ROLES,
-    null_fill: NullFill | None = None,
+    fill: NullFill | None = None,
     labels: LabelOrigin | None = None,
     append: bool = False,
 ) -> StoredDataset:
@@ -140,8 +143,8 @@ def commit_dataset(
         Scalings already applied to the values.
     roles
         Names of the columns of ids, grades and weights in the table that the data comes from.
-    null_fill
-        The values that the segments hold for missing values, if they are the minimum or mean.
+    fill
+        The values that the segments hold for missing ones; None if no value may be missing.
     labels
         The origin of the labels, if the segments are those of another data set with other labels.
     append
@@ -177,7 +180,7 @@ def commit_dataset(
         "feature_names": names,
         "sparse": segments[0].sparse,
         "transforms": tuple(transforms),
-        "null_fill": null_fill if before is None else before.manifest.null_fill,
+        "fill": fill if before is None else _fill_of_both(before, fill),
         "labels": labels,
     }
     id_types = {
@@ -304,6 +307,11 @@ def _check_same_facts(before: StoredDataset, manifest: DatasetManifest) -> None:
                 f"{before.path}: cannot be appended to, its {name} differ from those of the new "
                 "data. Ingest all of the data anew."
             )
+
+
+def _fill_of_both(before: StoredDataset, fill: NullFill | None) -> NullFill | None:
+    """The values for missing ones of a data set and of new segments; DataError if they differ."""
+    return joined_fill((before.fill, fill), before.feature_names, f"{before.path} and the new data")
 
 
 def _write_beside(commit: DirectoryCommit, manifest: DatasetManifest, index: SegmentIndex) -> None:

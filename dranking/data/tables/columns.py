@@ -210,7 +210,7 @@ def _check_role_types(schema: pa.Schema, roles: Roles, where: str) -> None:
         if name is None:
             continue
         kind = schema.field(name).type
-        if not (is_number(kind) or pa.types.is_null(kind)):
+        if not is_number(kind):
             raise DataError(f"{where}: column {name!r} is {kind}; it must hold numbers.")
 
 

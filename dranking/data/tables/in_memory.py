@@ -14,7 +14,10 @@ from scipy import sparse
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock, block_boundaries
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
+from dranking.data.filling import filled
+from dranking.data.null_fill import NullFill, NullPolicy, check_policy
 from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, QID, RELEVANCE, Columns, Roles
+from dranking.data.steps import Filling, every_gap
 from dranking.data.tables.alignment import aligned, weights_of_queries
 from dranking.data.tables.any_table import as_table, check_index, is_table
 from dranking.data.tables.columns import TABLE, find_layout
@@ -22,6 +25,7 @@ from dranking.data.tables.feature_names import check_feature_names, default_feat
 from dranking.data.tables.ids import as_ids, check_no_null, row_place
 from dranking.data.tables.lost_digits import ranges_in_memory, warn_of_lost_digits
 from dranking.data.tables.numeric_values import (
+    Nullable,
     as_float32,
     as_numbers,
     check_relevance,
@@ -83,6 +87,14 @@ class MemoryDataset(Dataset):
         block = self._blocks[index]
         return block if columns is None else block.with_features(block.features[:, columns])
 
+    def filled(self, fill: NullFill | None, filling: Filling | None = None) -> MemoryDataset:
+        """The data set with values for missing ones; blocks without gaps are shared."""
+        chosen = filling or every_gap(self.feature_names, fill)
+        blocks = [chosen.apply(block) for block in self._blocks]
+        data = MemoryDataset(blocks, self.feature_names, self.transforms, self.roles)
+        data.fill = fill
+        return data
+
 
 def from_arrays(
     X: Any,
@@ -92,6 +104,7 @@ def from_arrays(
     query_weights: Any = None,
     doc_ids: Any = None,
     feature_names: Sequence[str] | None = None,
+    null: NullPolicy = "error",
     max_documents: int = MAX_BLOCK_DOCUMENTS,
 ) -> MemoryDataset:
     """Make a data set from features, relevance and query ids in memory.
@@ -119,6 +132,9 @@ def from_arrays(
     feature_names
         (n_features,) unique names. None stands for the column names of a table, otherwise for
         f1, f2, ...
+    null
+        The meaning of a missing value of `X`: "error"; or "zero", "minimum" or "mean", that of the
+        feature over all documents. Models that are trained on the data set record the values.
     max_documents
         Largest number of documents in a block, unless a single query is larger.
 
@@ -129,13 +145,39 @@ def from_arrays(
         query), or the rows of a query are not adjacent.
     UsageError
         If `qid` is None, a table has a column ``qid`` or ``relevance`` of its own, or indexes
-        differ and do not tell which values belong to which rows.
+        differ and do not tell which values belong to which rows; if there is no such `null`.
 
     Warns
     -----
     DataWarning
         If values are joined to rows by the labels of an index in another order.
     """
+    nullable = check_policy(null)
+    rows = rows_in_memory(
+        X,
+        y,
+        qid,
+        query_weights=query_weights,
+        doc_ids=doc_ids,
+        feature_names=feature_names,
+        nullable=nullable,
+        max_documents=max_documents,
+    )
+    return filled(rows, null)
+
+
+def rows_in_memory(
+    X: Any,
+    y: Any,
+    qid: Any,
+    *,
+    query_weights: Any = None,
+    doc_ids: Any = None,
+    feature_names: Sequence[str] | None = None,
+    nullable: Nullable = False,
+    max_documents: int = MAX_BLOCK_DOCUMENTS,
+) -> MemoryDataset:
+    """The data set of `from_arrays`, in which values of `nullable` features may be missing."""
     if qid is None:
         raise UsageError("qid is missing; pass the query id of each row as qid=.")
     y, qid, doc_ids = aligned(X, y=y, qid=qid, doc_ids=doc_ids).values()
@@ -152,6 +194,7 @@ def from_arrays(
     _check_lengths(features.shape[1], "columns", feature_names=names)
     warn_of_lost_digits(ranges_in_memory(features, names), "X")
     check_relevance(relevance)
+    may_miss = np.broadcast_to(nullable, len(names))
     query_ptr = np.append(run_starts(ids), n_documents)
     query_ids = ids.take(pa.array(query_ptr[:-1]))
     check_adjacent(query_ids, query_ptr)
@@ -162,7 +205,7 @@ def from_arrays(
     def block(first: int, last: int) -> QueryBlock:
         rows = slice(query_ptr[first], query_ptr[last])
         return QueryBlock(
-            features=_block_features(features, rows, names, ids),
+            features=_block_features(features, rows, names, ids, may_miss),
             relevance=relevance[rows],
             query_ptr=query_ptr[first : last + 1] - query_ptr[first],
             query_ids=query_ids[first:last],
@@ -170,13 +213,16 @@ def from_arrays(
             query_weights=None if weights is None else weights[first:last],
         )
 
-    return MemoryDataset(_blocks(block, query_ptr, max_documents), names)
+    data = MemoryDataset(_blocks(block, query_ptr, max_documents), names)
+    data.has_nulls = bool(may_miss.any())
+    return data
 
 
 def from_table(
     table: Any,
     columns: Columns | Mapping[str, Any] = DEFAULT_COLUMNS,
     *,
+    null: NullPolicy = "error",
     max_documents: int = MAX_BLOCK_DOCUMENTS,
 ) -> MemoryDataset:
     """Make a data set from a flat table in memory, one row per document.
@@ -190,6 +236,8 @@ def from_table(
         count as applied.
     columns
         The roles of the columns: `Columns`, or a mapping such as ``{"qid": "query_id"}``.
+    null
+        The meaning of a missing feature value, as in `from_arrays`.
     max_documents
         Largest number of documents in a block, unless a single query is larger.
 
@@ -199,7 +247,7 @@ def from_table(
         If a column is missing or of a wrong type, a value is not allowed (the message names row,
         column and query), or the rows of a query are not adjacent.
     UsageError
-        If a column is named for two purposes.
+        If a column is named for two purposes, or there is no such `null`.
 
     Examples
     --------
@@ -224,7 +272,7 @@ def from_table(
     >>> ds.n_queries, ds.n_documents, ds.feature_names
     (1, 2, ('bm25',))
     """
-    columns = Columns.of(columns)
+    columns = Columns.of(columns).nullable_if(check_policy(null))
     check_index(table, columns)
     table = as_table(table)
     layout = find_layout(table.schema, columns, TABLE)
@@ -234,16 +282,20 @@ def from_table(
     query_ptr = np.append(run_starts(ids), len(ids))
     check_adjacent(ids.take(pa.array(query_ptr[:-1])), query_ptr)
     positions = np.arange(len(layout.feature_names))
+    may_miss = columns.may_miss(layout.feature_names)
 
     def block(first: int, last: int) -> QueryBlock:
         start, stop = int(query_ptr[first]), int(query_ptr[last])
         rows = table.slice(start, stop - start)
-        return rows_to_block([rows], layout, positions, lambda row: row_place(start + row))
+        place = lambda row: row_place(start + row)  # noqa: E731
+        return rows_to_block([rows], layout, positions, place, missing=may_miss)
 
     names = layout.feature_names
     transforms = recorded_transforms([(TABLE, table.schema)], names)
     blocks = _blocks(block, query_ptr, max_documents)
-    return MemoryDataset(blocks, names, transforms, layout.roles)
+    data = MemoryDataset(blocks, names, transforms, layout.roles)
+    data.has_nulls = bool(may_miss.any())
+    return filled(data, null)
 
 
 def _blocks(
@@ -323,22 +375,27 @@ def _check_lengths(expected: int, of: str = "rows", **arrays: Any) -> None:
 
 
 def _block_features(
-    features: Any, rows: slice, names: tuple[str, ...], qid: pa.Array
+    features: Any,
+    rows: slice,
+    names: tuple[str, ...],
+    qid: pa.Array,
+    nullable: NDArray[np.bool_],
 ) -> FeatureMatrix:
     """Some rows as float32; read-only if they share the memory of the caller's array."""
     if isinstance(features, pa.Table):
         piece = features.slice(rows.start, rows.stop - rows.start)
         matrix = np.empty((len(names), piece.num_rows), dtype=np.float32).T
-        invalid = fill_from_columns(piece, names, matrix)
+        invalid = fill_from_columns(piece, names, matrix, missing=nullable)
     elif sparse.issparse(features):
         matrix = features[rows]
-        matrix.data, invalid = as_float32(matrix.data)
+        matrix.data, invalid = as_float32(matrix.data, missing=nullable[matrix.indices])
         if invalid is not None:
             row = int(np.searchsorted(matrix.indptr, invalid.position, side="right")) - 1
             column = int(matrix.indices[invalid.position])
             invalid = invalid._replace(position=row * len(names) + column)
     else:
-        matrix, invalid = as_float32(np.ascontiguousarray(features[rows]))
+        rows_here = np.ascontiguousarray(features[rows])
+        matrix, invalid = as_float32(rows_here, missing=nullable)
         matrix = matrix.view()
         matrix.flags.writeable = False
     if invalid is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +23,13 @@ LIMIT = "limit or rescale the feature first, as DataFrame.clip does."
 """Advice on values that float32 does not hold."""
 
 REPLACE = (
-    "say with --null zero, --null minimum or --null mean of dranking ingest what stands for "
-    "missing values (in Python, fill them, as DataFrame.fillna does)."
+    "say with --null zero, --null minimum or --null mean (in Python null=) where training data is "
+    "read what stands for missing values: the model then knows the value of each feature."
 )
 """Advice on missing values."""
+
+Nullable: TypeAlias = bool | NDArray[np.bool_]
+"""Whether values may be missing, which are NaN then: of all features, or of each feature."""
 
 
 class InvalidValue(NamedTuple):
@@ -38,7 +41,7 @@ class InvalidValue(NamedTuple):
 
 
 def as_float32(
-    values: NDArray[Any], *, missing: bool = False
+    values: NDArray[Any], *, missing: Nullable = False
 ) -> tuple[NDArray[np.float32], InvalidValue | None]:
     """Numbers of any dtype as float32, and the first invalid number; float32 is not copied.
 
@@ -52,8 +55,8 @@ def as_float32(
     with np.errstate(over="ignore", invalid="ignore"):
         cast = values.astype(np.float32, copy=False)
     finite = np.isfinite(cast)
-    if missing and not finite.all():
-        finite |= np.isnan(values)
+    if np.any(missing) and not finite.all():
+        finite |= np.isnan(cast) & missing
     if finite.all():
         return cast, None
     position = int(np.argmin(finite))
@@ -74,9 +77,10 @@ def feature_error(place: str, query: object, feature: str, invalid: InvalidValue
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether values of a pyarrow type can be features."""
+    """Whether values of a pyarrow type can be features; null is a column of missing values."""
     return bool(
-        pa.types.is_integer(kind)
+        pa.types.is_null(kind)
+        or pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
         or pa.types.is_decimal(kind)
         or pa.types.is_boolean(kind)
@@ -123,7 +127,7 @@ def as_numbers(values: Any, name: str) -> NDArray[np.float64]:
             values = pa.array(values, from_pandas=True)
         except (pa.ArrowException, TypeError, OverflowError) as error:
             raise DataError(f"{name} must be numbers ({error}).") from error
-    if not (is_number(values.type) or pa.types.is_null(values.type)):
+    if not is_number(values.type):
         raise DataError(
             f"{name} is of type {values.type}; it must be numbers. Convert it first, in pandas by "
             "astype(float), or by map({'bad': 0, 'good': 1}) for words."

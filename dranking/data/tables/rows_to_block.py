@@ -13,8 +13,8 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.tables.columns import Layout
 from dranking.data.tables.ids import Place, as_ids, check_no_null, row_place
 from dranking.data.tables.numeric_values import (
-    REPLACE,
     InvalidValue,
+    Nullable,
     arrow_numbers,
     as_float32,
     check_relevance,
@@ -30,7 +30,7 @@ def rows_to_block(
     features: NDArray[np.intp],
     place: Place,
     *,
-    missing: bool = False,
+    missing: Nullable = False,
 ) -> QueryBlock:
     """Make a query block from the rows of whole queries.
 
@@ -45,7 +45,7 @@ def rows_to_block(
     place
         Describes the place of a row, counted from the first row of `pieces`, for errors.
     missing
-        Whether feature values may be missing; they are NaN then.
+        Whether values of all features, or of each selected feature, may be missing.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def feature_matrix(
     qid: pa.Array,
     place: Place,
     *,
-    missing: bool = False,
+    missing: Nullable = False,
 ) -> NDArray[np.float32]:
     """(n_rows, len(features)) float32; C-ordered from lists, F-ordered from columns.
 
@@ -146,7 +146,7 @@ def _with_starts(pieces: Sequence[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
 
 
 def fill_from_columns(
-    piece: pa.Table, names: Sequence[str], out: NDArray[np.float32], *, missing: bool = False
+    piece: pa.Table, names: Sequence[str], out: NDArray[np.float32], *, missing: Nullable = False
 ) -> InvalidValue | None:
     """Copy columns of a table into a float32 matrix, up to the first invalid value.
 
@@ -154,8 +154,9 @@ def fill_from_columns(
     -------
     The invalid value, with its position in `out`, or None.
     """
+    may_miss = np.broadcast_to(missing, len(names)).tolist()
     for j, name in enumerate(names):
-        values, invalid = as_float32(arrow_numbers(piece.column(name)), missing=missing)
+        values, invalid = as_float32(arrow_numbers(piece.column(name)), missing=may_miss[j])
         if invalid is not None:
             return invalid._replace(position=invalid.position * len(names) + j)
         out[:, j] = values
@@ -167,16 +168,13 @@ def _fill_from_lists(
     layout: Layout,
     features: NDArray[np.intp],
     out: NDArray[np.float32],
-    missing: bool,
+    missing: Nullable,
 ) -> InvalidValue | None:
     start, width = 0, layout.width or 0
     if not len(features):
         return None
     for chunk in piece.column(layout.columns[0]).chunks:
         absent = chunk.is_null().to_numpy(zero_copy_only=False)
-        if absent.any() and not missing:
-            row = start + int(np.argmax(absent))
-            return InvalidValue(row * len(features), "is missing (NaN or null)", REPLACE)
         # A list that is null has `width` values too, of which nothing is known.
         stored = chunk.values.slice(chunk.offset * width, len(chunk) * width)
         numbers = arrow_numbers(stored).reshape(len(chunk), width)[:, features]

@@ -38,11 +38,14 @@ class Recipe:
         Number of features.
     is_sparse
         Whether features are sparse rows.
+    nullable
+        Whether values may be missing, which are NaN in the blocks then.
     """
 
     layout: Layout
     n_features: int
     is_sparse: bool
+    nullable: bool = False
 
 
 @dataclass(frozen=True)
@@ -217,7 +220,9 @@ def make_block(
         return "row"
 
     n_columns = 0 if recipe.is_sparse else recipe.n_features
-    block = rows_to_block(tables, recipe.layout, np.arange(n_columns), place)
+    block = rows_to_block(
+        tables, recipe.layout, np.arange(n_columns), place, missing=recipe.nullable
+    )
     if recipe.is_sparse:
         block = block.with_features(_sparse_features(tables, recipe, block, place))
     return block if query_weights is None else replace(block, query_weights=query_weights)
@@ -234,7 +239,7 @@ def _sparse_features(
     lengths = np.concatenate([chunk.value_lengths().to_numpy() for chunk in lists])
     indptr = np.append(0, np.cumsum(lengths))
     indices = values_of(INDICES)
-    values, invalid = as_float32(values_of(VALUES))
+    values, invalid = as_float32(values_of(VALUES), missing=recipe.nullable)
     if invalid is not None:
         row = int(np.searchsorted(indptr, invalid.position, side="right")) - 1
         query = int(np.searchsorted(block.query_ptr, row, side="right")) - 1

@@ -245,7 +245,7 @@ def _is_unlabelled(table: pa.Table, relevance: str | None) -> NDArray[np.bool_]:
     if relevance is None:
         return np.ones(table.num_rows, dtype=bool)
     column = table.column(relevance)
-    if not (is_number(column.type) or pa.types.is_null(column.type)):
+    if not is_number(column.type):
         return np.zeros(table.num_rows, dtype=bool)  # `find_layout` refuses the column
     return np.isnan(arrow_numbers(column).astype(np.float64))
 

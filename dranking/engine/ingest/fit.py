@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import Scaling, missing_transforms
-from dranking.data.ingest.finish_blocks import NullPolicy, fill_values, filled_moments
+from dranking.data.filling import fill_from, scaled_already
+from dranking.data.ingest.finish_blocks import filled_moments
+from dranking.data.ingest.row_rules import HasFill, known_fill
 from dranking.data.ingest.segments import measure_segments
+from dranking.data.null_fill import NullFill, NullPolicy
 from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
 from dranking.data.scaling import (
     UNFITTED,
@@ -23,20 +25,34 @@ from dranking.data.scaling import (
     quantile_of,
     standard_of,
 )
+from dranking.data.steps import Filling, filling
 from dranking.data.store.dataset import StoredDataset
-from dranking.data.store.manifest import NullFill
 from dranking.engine.executor import Executor, Task
 from dranking.engine.ingest.gathering import results_of
 from dranking.engine.ingest.ingest_plan import Plan, Request
 from dranking.engine.ingest.segment_memory import in_turns
-from dranking.errors import DataError, UsageError
-
-Fill: TypeAlias = NDArray[np.float32] | None
+from dranking.errors import DataError, quoted
 
 
-def fit(
-    request: Request, plan: Plan, shared: Task, before: StoredDataset | None
-) -> tuple[Fill, tuple[Scaling, ...]]:
+class Fitted(NamedTuple):
+    """The values for missing ones, and the scalings to apply.
+
+    Attributes
+    ----------
+    fill
+        The values for the record of the data set; None if no value may be missing.
+    filling
+        Replaces the missing values of a block, or refuses them; None if no value is missing.
+    added
+        Scalings, in order.
+    """
+
+    fill: NullFill | None
+    filling: Filling | None
+    added: tuple[Scaling, ...]
+
+
+def fit(request: Request, plan: Plan, shared: Task, before: StoredDataset | None) -> Fitted:
     """The values that replace missing values, and the scalings to apply.
 
     Parameters
@@ -46,76 +62,79 @@ def fit(
     shared
         The source of the plan, as a task's result.
     before
-        The data set to which data is appended, whose scalings are applied, or None.
-
-    Returns
-    -------
-    fill
-        (n_features,) values, or None if no value may be missing. Where data is appended, these are
-        the values of the data set.
-    added
-        Scalings, in order.
+        The data set to which data is appended, whose values and scalings are applied, or None.
 
     Raises
     ------
     DataError
-        If the scaling would fill in the zeros of sparse data.
+        If the scaling would fill in the zeros of sparse data, the data is scaled and values may be
+        missing, or some features have no value in `null_from`.
     """
+    rows, names = request.rows, plan.feature_names
+    known = known_fill(rows, before)
+    fill = None if known is None else _restricted(known, names)
+    if plan.transforms and (fill is not None or rows.null != "error"):
+        raise scaled_already(plan.transforms)
     if before is not None:
-        return fill_as(before, request.rows.null), missing_transforms(
-            before.transforms, plan.transforms
-        )
-    moments, fill = None, None
-    if request.rows.null in ("minimum", "mean") or request.normalize == "standard":
-        parts = _measured(request.executor, plan, shared, feature_moments, merged_moments)
+        added = missing_transforms(before.transforms, plan.transforms)
+        return Fitted(fill, _filling(names, fill, added, rows.null), added)
+    moments = None
+    if (fill is None and rows.null in ("minimum", "mean")) or request.normalize == "standard":
+        parts = measured(request.executor, plan, shared, feature_moments, merged_moments)
         moments = reduce(merged_moments, parts)
-    if request.rows.null != "error":
-        none = np.zeros(len(plan.feature_names))
-        known = moments or FeatureMoments(none, none, none, none, none)
-        fill = fill_values(known, request.rows.null)
-        moments = moments and filled_moments(moments, fill, plan.n_documents)
+    if fill is None and rows.null != "error":
+        none = np.zeros(len(names))
+        fill = fill_from(moments or FeatureMoments(none, none, none, none, none), rows.null)
+    added = _scalings(request, plan, shared, fill, moments)
+    return Fitted(fill, _filling(names, fill, added, rows.null), added)
+
+
+def _scalings(
+    request: Request,
+    plan: Plan,
+    shared: Task,
+    fill: NullFill | None,
+    moments: FeatureMoments | None,
+) -> tuple[Scaling, ...]:
+    """The scalings that the caller asks for, fitted to the data with its missing values filled."""
     if request.normalize == "none":
-        return fill, ()
+        return ()
     if request.normalize == "standard" and moments is not None:
-        return fill, (standard_of([moments], sparse=plan.is_sparse),)
+        if fill is not None:
+            moments = filled_moments(moments, fill.values, plan.n_documents)
+        return (standard_of([moments], sparse=plan.is_sparse),)
     if request.normalize == "quantile":
-        return fill, (_fit_quantile(request.executor, plan, shared, fill),)
+        filling = _filling(plan.feature_names, fill, (), request.rows.null)
+        return (_fit_quantile(request.executor, plan, shared, filling),)
     scaling = UNFITTED[request.normalize]()
     if plan.is_sparse:
         scaling.check_sparse()
-    return fill, (scaling,)
+    return (scaling,)
 
 
-def fill_as(before: StoredDataset, null: NullPolicy) -> Fill:
-    """The values that stand for missing values in a data set that exists.
-
-    Raises
-    ------
-    UsageError
-        If its missing values stand for something else.
-    """
-    recorded = before.manifest.null_fill
-    if null == "error":
-        return None
-    if null != ("zero" if recorded is None else recorded.policy):
-        theirs = "no minimum or mean" if recorded is None else f"the {recorded.policy}"
-        raise UsageError(
-            f"null is {null!r}, but in {before.path} {theirs} of the feature stands for a missing "
-            "value. Append with the same null, or ingest everything anew."
+def _restricted(known: HasFill, names: Sequence[str]) -> NullFill | None:
+    """The known values of some features."""
+    position = {name: i for i, name in enumerate(known.feature_names)}
+    absent = [name for name in names if name not in position]
+    if absent:
+        raise DataError(
+            f"what null_from names has no values for {len(absent)} feature(s): {quoted(absent)}. "
+            "Give its training data, or choose the features."
         )
-    if recorded is None:
-        return np.zeros(before.n_features, np.float32)
-    return np.asarray(recorded.values, np.float32)
+    columns = np.array([position[name] for name in names], dtype=np.intp)
+    return None if known.fill is None else known.fill.restricted(columns)
 
 
-def null_fill(request: Request, fill: Fill) -> NullFill | None:
-    """The manifest's record of the values that stand for missing values."""
-    if fill is None or request.rows.null not in ("minimum", "mean"):
+def _filling(
+    names: Sequence[str], fill: NullFill | None, added: Sequence[Scaling], null: NullPolicy
+) -> Filling | None:
+    """The filling of blocks; the policy permits gaps also where the known data has none."""
+    if fill is None:
         return None
-    return NullFill(policy=request.rows.null, values=tuple(fill.tolist()))
+    return filling(names, fill if null == "error" else fill.permitting(), added)
 
 
-def _fit_quantile(executor: Executor, plan: Plan, shared: Task, fill: Fill) -> Scaling:
+def _fit_quantile(executor: Executor, plan: Plan, shared: Task, filling: Filling | None) -> Scaling:
     if plan.is_sparse:
         raise DataError(
             "quantile scaling would fill in the zeros of sparse features; "
@@ -123,19 +142,19 @@ def _fit_quantile(executor: Executor, plan: Plan, shared: Task, fill: Fill) -> S
         )
     capacity = sketch_capacity(plan.n_documents, len(plan.feature_names))
     sketch = partial(feature_sketch, capacity=capacity)
-    return quantile_of(_measured(executor, plan, shared, sketch, QuantileSketch.merged, fill))
+    return quantile_of(measured(executor, plan, shared, sketch, QuantileSketch.merged, filling))
 
 
-def _measured(
+def measured(
     executor: Executor,
     plan: Plan,
     shared: Task,
     function: Callable[[QueryBlock], Any],
     merge: Callable[[Any, Any], Any],
-    fill: Fill = None,
+    filling: Filling | None = None,
 ) -> Iterator[Any]:
     """A summary of each segment, in order."""
-    calls = [(shared, work, function, merge, fill) for work in plan.work]
+    calls = [(shared, work, function, merge, filling) for work in plan.work]
     tasks = in_turns(executor, measure_segments, calls, plan.slots, "measure")
     for part in results_of(executor, tasks, "measure"):
         yield from part

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import numpy as np
+
 from dranking.data.dataset import Dataset
-from dranking.data.ingest.row_rules import DEFAULT_ROWS, RowRules
+from dranking.data.ingest.row_rules import DEFAULT_ROWS, RowRules, known_fill
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.ingest.segments import Written, write_segments
 from dranking.data.open import as_paths
@@ -20,7 +22,7 @@ from dranking.data.store.write_dataset import commit_dataset
 from dranking.data.tables.any_table import is_table
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
-from dranking.engine.ingest.fit import fill_as, fit, null_fill
+from dranking.engine.ingest.fit import fit
 from dranking.engine.ingest.gathering import results_of
 from dranking.engine.ingest.ingest_plan import IngestFacts, Request, make_plan, open_source
 from dranking.engine.ingest.open_rows import OpenedRows, is_collection
@@ -132,8 +134,7 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
         job_scratch(commit, place, request.executor) as scratch_place,
     ):
         before = StoredDataset(output) if append else None
-        if before is not None:
-            fill_as(before, rows.null)  # raises before any work
+        known_fill(rows, before)  # raises before any work
         opened = open_source(request, scratch_place, before)
         for key in range(MAX_KEYS):
             try:
@@ -181,21 +182,24 @@ def _store(
     """Write the data set, with one key of the hashes."""
     plan = make_plan(request, opened, scratch.part(str(key)), key, before)
     shared = request.executor.submit(given, plan.source, name="source")
-    filled, added = fit(request, plan, shared, before)
+    fitted = fit(request, plan, shared, before)
     where = (commit.root, commit.name("segments/"))
-    calls = [(shared, work, *where, filled, added) for work in plan.work]
+    calls = [(shared, work, *where, fitted.filling, fitted.added) for work in plan.work]
     tasks = in_turns(request.executor, write_segments, calls, plan.slots, "write")
     written: list[Written] = [
         segment for part in results_of(request.executor, tasks, "write") for segment in part
     ]
     scratch.clear()
+    fill = fitted.fill
+    if fill is not None:
+        fill = fill.with_gaps(np.logical_or.reduce([each.gaps for each in written]))
     dataset = commit_dataset(
         commit,
         [each.segment for each in written],
         feature_names=plan.feature_names,
-        transforms=(*plan.transforms, *added),
+        transforms=(*plan.transforms, *fitted.added),
         roles=plan.roles,
-        null_fill=null_fill(request, filled),
+        fill=fill,
         append=before is not None,
     )
     n_without = sum(each.n_queries_without_pairs for each in written)

@@ -16,7 +16,7 @@ from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.ingest.plan_parquet import ColumnRules
 from dranking.data.ingest.repeated_query import repeated_query
-from dranking.data.ingest.row_rules import RowRules
+from dranking.data.ingest.row_rules import RowRules, known_fill
 from dranking.data.ingest.scan import hashes_of_any_type, ids_with, known_hashes
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.ingest.segments import StoredBlocks, Work
@@ -118,7 +118,9 @@ def open_source(
     UsageError
         If an option does not fit the data, or the disk of the scratch place is full.
     """
-    rules = ColumnRules(request.columns, request.rows.null, before)
+    permits = request.rows.null != "error"
+    nullable = permits or known_fill(request.rows, before) is not None
+    rules = ColumnRules(request.columns, nullable, permits, before)
     if is_table(request.source) or is_collection(request.source):
         _check_options(request, "table", "the source")
         opened = open_collection if is_collection(request.source) else open_table
@@ -135,7 +137,7 @@ def open_source(
             request.executor,
             paths,
             scratch,
-            request.rows.null,
+            rules.nullable,
             n_features=request.rows.n_features if before is None else before.n_features,
             sparse=request.rows.sparse if before is None else before.is_sparse,
         )

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dranking.data.column_forms import Scaling
-from dranking.data.ingest.finish_blocks import NullPolicy
 from dranking.data.ingest.parquet_rows import ParquetRows
 from dranking.data.ingest.plan_parquet import (
     ColumnRules,
@@ -118,7 +117,7 @@ def open_parquet(
         raise DataError(f"{read.parts[0].name}: there are no rows; give data that has rows.")
     layout = _with_large_ids(executor, read, layout, unsigned_ids(schemas, layout))
     return OpenedRows(
-        ParquetRows(read, layout, missing=rules.null != "error"),
+        ParquetRows(read, layout, missing=rules.nullable),
         layout.feature_names,
         recorded_transforms(schemas, layout.feature_names),
         layout.roles,
@@ -161,7 +160,7 @@ def open_text(
     executor: Executor,
     places: Sequence[Place],
     scratch: Scratch,
-    null: NullPolicy,
+    nullable: bool,
     *,
     n_features: int | None,
     sparse: bool,
@@ -179,10 +178,9 @@ def open_text(
     per_task = max(sum(sizes) // (4 * executor.n_slots), MIN_RANGE_BYTES)
     parts = text_ranges(places, sizes, min(RANGE_BYTES, per_task))
     scratch.check_space(sum(sizes), "reading the text")
-    in_text: Any = "minimum" if null == "mean" else null  # both are NaN until they are known
     names = [f"text-{number:06d}" for number in range(len(parts))]
     tasks = [
-        executor.submit(spill_range, scratch, name, part, n_features, in_text, name="text")
+        executor.submit(spill_range, scratch, name, part, n_features, nullable, name="text")
         for name, part in zip(names, parts, strict=True)
     ]
     spilled = list(results_of(executor, tasks, "read"))
@@ -245,7 +243,7 @@ def open_table(executor: Executor, table: Any, rules: ColumnRules, scratch: Scra
     same = Columns(roles.qid, roles.relevance, roles.docid, roles.weight, layout.columns)
     places = [scratch.place(name) for name in names]
     titles = [TABLE] * len(names)
-    opened = open_parquet(executor, places, ColumnRules(same, rules.null), titles=titles)
+    opened = open_parquet(executor, places, replace(rules, asked=same, before=None), titles=titles)
     return replace(opened, n_scratch_bytes=n_file_bytes)
 
 
@@ -279,7 +277,7 @@ def open_collection(
             raise UsageError(f"{', '.join(chosen)}: arrays have no columns with names.")
         X, y, qid = source
         columns = Columns(relevance=None if y is None else RELEVANCE, docid=None, weight=None)
-        rules = ColumnRules(columns, rules.null)
+        rules = replace(rules, asked=columns, before=None)
     with as_current(executor):  # the way in which Dask shuffles depends on the client
         given = partitions_of(X, y, qid, partial(computed, executor))
     if given.is_sparse:

@@ -60,7 +60,7 @@ ROWS, VALUES, QUERIES, SLOW, LINE, ERROR_AT = range(6)
 N_COUNTS = 6
 
 # Treatments of a NULL value.
-NULL_IS_ERROR, NULL_IS_ZERO, NULL_IS_NAN = range(3)
+NULL_IS_ERROR, NULL_IS_NAN = range(2)
 
 MAX_INDEX = 2**31 - 2
 """Largest feature index: columns are int32, and so is their number."""
@@ -132,7 +132,7 @@ def tokenize(
         (N_COUNTS,) int64, updated. `LINE` is the number of the next line. At an error, `ERROR_AT`
         is set to the wrong byte, and the other counts end before the line of this byte.
     null
-        `NULL_IS_ERROR`, `NULL_IS_ZERO` or `NULL_IS_NAN`.
+        `NULL_IS_ERROR` or `NULL_IS_NAN`.
 
     Returns
     -------
@@ -297,7 +297,7 @@ def _read_value(text: NDArray[np.uint8], start: int, null: int) -> tuple[int, in
     stop = start + len(_NULL)
     if null == NULL_IS_ERROR:
         return NULL_VALUE, start, np.float32(0)
-    return OK, stop, np.float32(0 if null == NULL_IS_ZERO else np.nan)
+    return OK, stop, np.float32(np.nan)
 
 
 @kernel

@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.data.column_forms import forms_of
-from dranking.data.dataset import Dataset
+from dranking.data.column_forms import forms_of, source_names
+from dranking.data.dataset import Dataset, check_features_there
 from dranking.data.forms_dataset import FormsDataset
+from dranking.data.ingest.finish_blocks import gaps_of
+from dranking.data.null_fill import NullPolicy, check_permitted
 from dranking.data.statistics.block_folder import BlockFolders, WrittenBlock
 from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.statistics.per_query import QueryStatistics
@@ -30,6 +32,7 @@ from dranking.data.statistics.write_append_expire import (
     append_statistics,
     write_statistics,
 )
+from dranking.data.steps import filling
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
@@ -95,6 +98,7 @@ def build_statistics(
         place,
         feature_names=data.feature_names,
         sparse=data.is_sparse,
+        fill=data.fill,
         transforms=data.transforms,
         overwrite=overwrite,
     )
@@ -105,6 +109,7 @@ def append_queries(
     data: Dataset,
     *,
     repeated: bool = False,
+    null: NullPolicy = "error",
     times: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     executor: Any = None,
@@ -118,10 +123,14 @@ def append_queries(
     path
         The store.
     data
-        New queries, with the features and scalings of the store.
+        New queries, with the features and scalings of the store. Missing values take the values
+        of the store.
     repeated
         Accept query ids that the store has: the same query with the documents of another night. If
         false, such an id is an error, since its data was probably appended before.
+    null
+        The policy of the store ("zero", "minimum" or "mean") permits missing values also of
+        features that lack none in the store so far; "error" permits none of these.
     times, storage_options, executor
         As in `build_statistics`.
 
@@ -133,14 +142,18 @@ def append_queries(
     TryAgainError
         If another process is changing the store.
     """
+    place = as_place(path, storage_options)
+    store = StatisticsDataset(place)
+    check_permitted(null, store.fill, str(store.path))
+    new = in_forms_of(store, data, permits=null != "error")
 
     def new_blocks(store: StatisticsDataset, folders: BlockFolders) -> NewBlocks:
-        new = in_forms_of(store, data)
+        _check_fits(store, new)
         if not repeated:
             _check_new(store, new)
         return _written(new, times, executor, folders, store.n_blocks)
 
-    return append_statistics(as_place(path, storage_options), new_blocks)
+    return append_statistics(place, new_blocks, new.fill)
 
 
 def _written(
@@ -187,12 +200,32 @@ def _check_memory(data: Dataset, executor: Executor) -> None:
         )
 
 
-def in_forms_of(store: StatisticsDataset, data: Dataset) -> Dataset:
-    """The data in the forms of the features of a store; DataError if it does not fit the store."""
+def in_forms_of(store: StatisticsDataset, data: Dataset, *, permits: bool = False) -> Dataset:
+    """The data in the forms of the features of a store; DataError if it does not fit the store.
+
+    Missing values take the values of the store; `permits` says whether features may have gaps that
+    have none in the store.
+    """
+    if data.has_nulls:
+        data = _filled_as(store, data, permits)
     forms = forms_of(store.transforms)
     new = data if forms is None or data.transforms else FormsDataset(data, forms)
     _check_fits(store, new)
     return new
+
+
+def _filled_as(store: StatisticsDataset, data: Dataset, permits: bool) -> Dataset:
+    """The data with the values of a store for missing ones."""
+    fill, names = store.fill, source_names(store.feature_names, store.transforms)
+    position = {name: i for i, name in enumerate(names)}
+    if fill is not None:
+        check_features_there(data.feature_names, position)
+        fill = fill.restricted(np.array([position[name] for name in data.feature_names], np.intp))
+        if permits:
+            gaps = np.logical_or.reduce([gaps_of(block) for block in data.read_blocks()])
+            fill = fill.with_gaps(gaps)
+    how = filling(data.feature_names, fill, store.transforms, data.transforms)
+    return data.filled(fill, how)
 
 
 def _check_fits(store: StatisticsDataset, data: Dataset) -> None:

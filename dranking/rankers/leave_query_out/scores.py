@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
-from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset, View
+from dranking.data.steps import Filling, Steps, fill_of
 from dranking.data.tables.any_table import is_dask, is_dask_frame
 from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.choose_executor import get_executor
@@ -41,6 +41,7 @@ from dranking.rankers.leave_query_out.held_out import FeatureSets, Fits, fit_wit
 from dranking.rankers.linear.checks import check_training_data
 from dranking.rankers.linear.estimator import LinearRanker
 from dranking.rankers.linear.scoring import (
+    Transforms,
     columns_of_collection,
     linear_scores,
     locate_features,
@@ -130,20 +131,22 @@ def leave_query_out_scores(
     used, run = np.array(features, dtype=np.intp), get_executor(executor)
     model = _Model(ranker, used)
     if not is_dask(X):
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=run)
+        dataset = as_dataset(
+            X, y, qid=qid, query_weights=query_weights, nullable=model.may_miss, executor=run
+        )
         view = model.columns_of(dataset)
         tiles, fits, everyone = _fitted(view, regularization, run)
         scores = map_blocks(_score_block, view, run, everyone, each=tiles.gather(fits), name="lqo")
         return np.concatenate(list(scores))
     columns = columns_of_collection(X, *model.of_all, used)
     with as_stated():
-        placed = place(X, y, qid, query_weights, run)
+        placed = place(X, y, qid, query_weights, run, nullable=model.may_miss)
     is_shared = _is_shared(X, placed, run, len(used))
     tiles, fits, everyone = _fitted(model.columns_of(placed.dataset), regularization, run)
     tables = tiles.map_blocks(_query_table, fits, name="held-out-weights")
     given = placed.partitions
     ids = given.roles.qid
-    score = partial(_score_rows, names=model.names, transforms=model.transforms, model=model.name)
+    score = partial(_score_rows, names=model.names, steps=model.steps, model=model.name)
     if is_shared:
         values = values_of_all(run, placed.plan, tables, everyone)
         return lazy_scores_by_query(X, ids, score, columns, values)
@@ -182,16 +185,21 @@ class _Model:
     def __init__(self, ranker: LinearRanker, used: Columns) -> None:
         self.name = type(ranker).__name__
         self.names = [ranker.feature_names_[i] for i in used.tolist()]
-        self.of_all = (self.name, ranker.feature_names_, ranker._transforms)
-        self.transforms = tuple(t.restricted(used) for t in ranker._transforms)
+        self.of_all = (self.name, ranker.feature_names_, ranker._needed_steps)
+        self.steps = tuple(step.restricted(used) for step in ranker._needed_steps)
+
+    @property
+    def may_miss(self) -> bool:
+        """Whether the model knows values for missing ones."""
+        return fill_of(self.steps) is not None
 
     def columns_of(self, dataset: Dataset) -> ModelColumns:
         """The features of the ranker in a data set with documents and labels."""
         dataset.check_documents()
-        check_training_data(dataset)
-        return ModelColumns(
-            dataset, self.names, *locate_features(self.names, self.transforms, dataset)
-        )
+        located = locate_features(self.names, self.steps, dataset)
+        view = ModelColumns(dataset, self.names, *located)
+        check_training_data(view)
+        return view
 
 
 class ModelColumns(View):
@@ -206,16 +214,19 @@ class ModelColumns(View):
     columns
         Positions of the features in the data set, or of what they are forms of.
     missing
-        Scalings that the data set still needs, restricted to these columns.
+        Steps that the data set still needs, restricted to these columns.
     """
 
     def __init__(
-        self, source: Dataset, names: Sequence[str], columns: Columns, missing: tuple[Scaling, ...]
+        self, source: Dataset, names: Sequence[str], columns: Columns, missing: Transforms
     ) -> None:
         super().__init__(source)
         self.feature_names = tuple(names)
         present = tuple(t.restricted(columns) for t in source.transforms)
-        self.transforms = (*present, *missing)
+        added = (step for step in missing if not isinstance(step, Filling))
+        self.transforms = (*present, *added)
+        self.fill = None if source.fill is None else source.fill.restricted(columns)
+        self.has_nulls = False
         self._columns, self._missing = columns, missing
 
     @cached_property
@@ -340,7 +351,7 @@ def _score_rows(
     values: QueryValues,
     *,
     names: Sequence[str],
-    transforms: tuple[Scaling, ...],
+    steps: Steps,
     model: str,
 ) -> Array:
     """(n_rows,) scores of rows of a partition; `values` has the weights of their queries."""
@@ -350,5 +361,5 @@ def _score_rows(
     for start in range(0, rows.shape[0], ROWS_AT_ONCE):
         some = slice(start, start + ROWS_AT_ONCE)
         own = weights[codes[some]].T
-        scores.append(table_scores(at[some], names, own, transforms, model=model))
+        scores.append(table_scores(at[some], names, own, steps, model=model))
     return np.concatenate(scores)

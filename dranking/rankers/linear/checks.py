@@ -49,7 +49,12 @@ def check_count(name: str, value: Any, *, least: int = 1, optional: bool = False
 
 
 def check_training_data(dataset: Dataset) -> None:
-    """Raise DataError if the data has no features or no labelled document."""
+    """Raise DataError if the data has no features, no labelled document, or missing values."""
+    if dataset.has_nulls:
+        raise DataError(
+            "values of the data may be missing, and training needs a value for each: open it with "
+            "null='zero', 'minimum' or 'mean'."
+        )
     if not dataset.n_features:
         raise DataError(
             f"the data has 0 feature(s) (shape=({dataset.n_documents}, 0)) while a minimum of 1 "

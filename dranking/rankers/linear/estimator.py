@@ -13,11 +13,13 @@ from sklearn.exceptions import NotFittedError
 
 from dranking.data.column_forms import Scaling, source_names
 from dranking.data.dataset import Dataset
+from dranking.data.null_fill import NullFill, NullPolicy
 from dranking.data.scaling import Normalize, scaled
+from dranking.data.steps import Steps
 from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import is_dask, is_table
 from dranking.engine.choose_executor import get_executor
-from dranking.engine.dask_collections import as_dataset
+from dranking.engine.dask_collections import as_dataset, training_dataset
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.errors import DataError, ScalingWarning, UsageError, warn_user
@@ -88,6 +90,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         *,
         qid: Any = None,
         query_weights: Any = None,
+        null: NullPolicy = "error",
         executor: Any = None,
     ) -> Self:
         """Fit the weights.
@@ -113,6 +116,10 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             indexed by query id, or a table with the columns ``qid`` and ``weight``. An array,
             (n_queries,), has them in the order in which the queries come in the rows; this array is
             refused for a dask DataFrame, and where rows of a query lie apart.
+        null
+            The meaning of a missing value where `X` is no data set: "error"; or "zero", "minimum"
+            or "mean", that of the feature over all documents. The model records the values and
+            scores with them.
         executor
             "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -131,7 +138,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         run = get_executor(executor)
-        dataset = self._training_data(X, y, qid, query_weights, run)
+        dataset = self._training_data(X, y, qid, query_weights, null, run)
         check_training_data(dataset)
         return self._set_weights(dataset, self._fit(dataset, run))
 
@@ -171,7 +178,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             X,
             self.feature_names_,
             self.coef_,
-            self._transforms,
+            self._needed_steps,
             qid=qid,
             model=type(self).__name__,
         )
@@ -195,7 +202,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             raise UsageError(NO_QID)
         has_labels = is_path(X) or (is_table(X) and (qid is None or isinstance(qid, str)))
         if isinstance(X, Dataset) or is_dask(X) or has_labels:
-            dataset = as_dataset(X, y, qid=qid)
+            dataset = as_dataset(X, y, qid=qid, nullable=self._fill is not None)
             convention = get_convention(DEFAULT_CONVENTION)
             model = self.fitted_model()
             blocks = measure_blocks(model, dataset, ["ndcg"], convention, get_executor())
@@ -248,6 +255,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         return LinearModel(
             feature_names=tuple(self.feature_names_[i] for i in used),
             weights=tuple(self.coef_[used].tolist()),
+            fill=None if self._fill is None else self._fill.restricted(used),
             transforms=tuple(t.restricted(used) for t in self._transforms),
             provenance={
                 "ranker": type(self).__name__,
@@ -289,10 +297,12 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         return {}
 
     def _training_data(
-        self, X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor
+        self, X: Any, y: Any, qid: Any, query_weights: Any, null: NullPolicy, executor: Executor
     ) -> Dataset:
-        """The arguments of `fit` as a data set, a view of it scaled by `normalize`."""
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
+        """The arguments of `fit` as a data set, a view of it filled, and scaled by `normalize`."""
+        dataset = training_dataset(
+            X, y, qid=qid, query_weights=query_weights, null=null, executor=executor
+        )
         # Whoever made a data set knows how it was scaled.
         self._took_standardised = dataset is not X and is_standardised(dataset)
         return scaled(dataset, self.normalize, blocks_on(executor))
@@ -303,10 +313,16 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         self.feature_names_in_ = np.array(list(sources), dtype=object)
         self.n_features_in_ = len(sources)
         self.feature_names_ = dataset.feature_names
+        self._fill: NullFill | None = dataset.fill
         self._transforms: tuple[Scaling, ...] = dataset.transforms
         nights = dataset.click_nights
         self._data_facts = dataset.facts | ({} if nights is None else {CLICK_NIGHTS: list(nights)})
         return self
+
+    @property
+    def _needed_steps(self) -> Steps:
+        """The filling and the scalings that `coef_` needs, in order."""
+        return self._transforms if self._fill is None else (self._fill, *self._transforms)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):

@@ -84,7 +84,7 @@ def map_scored_blocks(
     DataError
         If the data lacks features, or its scaling differs from the scaling that the model needs.
     """
-    columns, missing = locate_features(model.feature_names, model.transforms, dataset)
+    columns, missing = locate_features(model.feature_names, model.preparation, dataset)
     weights = np.array(model.weights)
     return map_blocks(
         _of_scored,

@@ -15,6 +15,8 @@ import dranking
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import Transform
 from dranking.data.dataset import Dataset
+from dranking.data.null_fill import NullFill, NullPolicy, check_permitted
+from dranking.data.steps import Steps
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, problems_in
@@ -34,7 +36,9 @@ CLICK_NIGHTS: Final = "click_nights"
 
 
 class LinearModel(BaseModel):
-    """A linear ranker: the score is the sum of weight times feature, after the recorded scalings.
+    """A linear ranker: the score is the sum of weight times feature, after the recorded steps.
+
+    The steps are: missing values take the values of the training data, then come the scalings.
 
     Attributes
     ----------
@@ -42,6 +46,10 @@ class LinearModel(BaseModel):
         Names of the features with a weight, in the order of the training data's columns.
     weights
         One finite number for each feature.
+    fill
+        The value of each of `feature_names` that stands for a missing one, before the scalings: as
+        fitted to the training data. For a form of a feature, the value of the feature. None if the
+        training data permitted no missing value; a missing value is an error then.
     transforms
         Scalings that the features need, in order; restricted to `feature_names`.
     provenance
@@ -54,6 +62,7 @@ class LinearModel(BaseModel):
     kind: Literal["linear"] = "linear"
     feature_names: tuple[str, ...]
     weights: tuple[Annotated[float, Field(strict=True)], ...]
+    fill: NullFill | None = None
     transforms: tuple[Transform, ...] = ()
     provenance: dict[str, Any] = Field(default_factory=dict)
 
@@ -64,12 +73,19 @@ class LinearModel(BaseModel):
             raise ValueError(f"weights has {len(self.weights)} entries for {n} feature_names")
         if len(set(self.feature_names)) != n:
             raise ValueError("feature_names has a name twice")
+        if self.fill is not None and self.fill.n_features != n:
+            raise ValueError(f"fill has {self.fill.n_features} values, not {n}")
         for transform in self.transforms:
             if transform.n_features not in (None, n):
                 raise ValueError(
                     f"transforms: {transform.kind} is for {transform.n_features} features, not {n}"
                 )
         return self
+
+    @property
+    def preparation(self) -> Steps:
+        """The filling and the scalings that the features need, in order."""
+        return self.transforms if self.fill is None else (self.fill, *self.transforms)
 
     def __repr__(self) -> str:
         """The features of the largest weights; the whole model is `to_json`."""
@@ -79,7 +95,8 @@ class LinearModel(BaseModel):
             shown.append(f"... {len(order) - N_SHOWN:,} more")
         scalings = [f"scaling: {transform.kind}" for transform in self.transforms]
         n = len(order)
-        parts = [f"{n:,} feature{'' if n == 1 else 's'}", *scalings, *shown]
+        fills = [] if self.fill is None else [f"missing values: {self.fill.policy}"]
+        parts = [f"{n:,} feature{'' if n == 1 else 's'}", *fills, *scalings, *shown]
         return f"LinearModel({', '.join(parts)})"
 
     __str__ = __repr__
@@ -107,8 +124,8 @@ class LinearModel(BaseModel):
         Raises
         ------
         DataError
-            If features are missing, a value of theirs is missing, or the data's scaling differs
-            from the scaling that the model needs.
+            If features are missing, a value of theirs is missing for which `fill` has none, or the
+            data's scaling or filling differs from those that the model needs.
         UsageError
             If `qid` is needed but not given.
         """
@@ -116,13 +133,13 @@ class LinearModel(BaseModel):
             parts = [scores for _, scores in self.predict_blocks(data, executor=executor)]
             return np.concatenate(parts) if parts else np.empty(0)
         weights = np.array(self.weights)
-        return table_scores(data, self.feature_names, weights, self.transforms, qid=qid)
+        return table_scores(data, self.feature_names, weights, self.preparation, qid=qid)
 
     def predict_blocks(
         self, dataset: Dataset, *, executor: Any = None
     ) -> Iterator[tuple[QueryBlock, NDArray[np.float64]]]:
         """Yield blocks of the model's columns and their scores, in order, within bounded memory."""
-        columns, missing = locate_features(self.feature_names, self.transforms, dataset)
+        columns, missing = locate_features(self.feature_names, self.preparation, dataset)
         yield from map_blocks(
             score_block,
             dataset,
@@ -132,6 +149,28 @@ class LinearModel(BaseModel):
             columns=columns,
             name="predict",
         )
+
+    def permitting_nulls(self, null: NullPolicy) -> LinearModel:
+        """The model that fills missing values of every feature.
+
+        Where the training data lacks no value of a feature, a missing value is an error for the
+        model itself.
+
+        Parameters
+        ----------
+        null
+            The policy by which the values of the training data were found: "zero", "minimum" or
+            "mean". "error" leaves the model as it is.
+
+        Raises
+        ------
+        UsageError
+            If the model knows no values, or they were found by another policy.
+        """
+        check_permitted(null, self.fill, "the training data of the model")
+        if null == "error" or self.fill is None:
+            return self
+        return self.model_copy(update={"fill": self.fill.permitting()})
 
     def to_json(self) -> str:
         """The model as an indented JSON document."""

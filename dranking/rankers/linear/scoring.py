@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock
-from dranking.data.column_forms import Scaling, forms_of, missing_transforms, source_names
+from dranking.data.column_forms import Scaling, forms_of, source_names
 from dranking.data.dataset import Dataset, check_features_there
+from dranking.data.steps import Filling, Steps, fill_of, missing_steps
 from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table
 from dranking.data.tables.recorded_scalings import recorded_transforms
@@ -21,21 +22,23 @@ from dranking.engine.dask_collections import as_dataset
 from dranking.errors import DataError, UsageError
 from dranking.files.places import is_path
 
-Transforms: TypeAlias = tuple[Scaling, ...]
+Transforms: TypeAlias = tuple[Filling | Scaling, ...]
+"""Steps that are applied to blocks, in order."""
 
 
 def table_scores(
     X: Any,
     names: Sequence[str],
     weights: NDArray[np.float64],
-    transforms: Transforms = (),
+    steps: Steps = (),
     *,
     qid: Any = None,
     model: str = "the model",
 ) -> Any:
     """Scores of rows; a table's columns are found by name, an array has columns `names`.
 
-    Only columns whose weight is not 0 are looked at. Scores of a Dask collection are lazy, see
+    Only columns whose weight is not 0 are looked at. A missing value takes the value of the
+    training data, as `steps` say. Scores of a Dask collection are lazy, see
     `dranking.engine.collections.scores.lazy_scores`. In memory, and without `qid`, each row may
     have weights of its own: `weights` is then (n_features, n_documents).
 
@@ -57,16 +60,23 @@ def table_scores(
             "X[None, :] is one document."
         )
     if is_dask(X):
-        return _lazy_scores(X, names, weights, transforms, qid=qid, model=model)
+        return _lazy_scores(X, names, weights, steps, qid=qid, model=model)
     qid = aligned(X, qid=qid)["qid"]
     used = np.flatnonzero(weights if weights.ndim == 1 else weights.any(axis=1))
     # Several columns of a model may be forms of one feature.
-    sources = source_names(names, transforms)
+    sources = source_names(names, steps)
     columns = {name: i for i, name in enumerate(dict.fromkeys(sources))}
     wanted = np.array([columns[sources[i]] for i in used.tolist()], dtype=np.intp)
     read, places = np.unique(wanted, return_inverse=True)
     X, present = _used_columns(X, list(columns), read, model)
-    missing = missing_transforms(tuple(t.restricted(used) for t in transforms), present)
+    needed = tuple(step.restricted(used) for step in steps)
+    fill = fill_of(needed)
+    # Rows are refused where their values are read, with their place, unless the model fills gaps.
+    nullable = np.zeros(len(read), dtype=np.bool_)
+    if fill is not None:
+        nullable[places] = fill.gaps
+    at_used = [sources[i] for i in used.tolist()]
+    missing = missing_steps(at_used, needed, present, has_nulls=bool(nullable.any()))
     if qid is None and any(each.of_query for each in missing):
         raise UsageError(
             f"{model} scales the features of each query by its documents: pass qid=, the "
@@ -75,7 +85,8 @@ def table_scores(
     n_rows = X.shape[0] if sparse.issparse(X) else len(X)
     if not len(used):
         return np.zeros(n_rows)
-    rows = as_dataset(X, None, qid=np.zeros(n_rows, dtype=np.int64) if qid is None else qid)
+    ids = np.zeros(n_rows, dtype=np.int64) if qid is None else qid
+    rows = as_dataset(X, None, qid=ids, nullable=nullable)
     blocks = rows.read_blocks(columns=places)
     return np.concatenate([score_block(block, weights[used], missing)[1] for block in blocks])
 
@@ -95,7 +106,7 @@ def _column(X: Any, name: str) -> Any:
 
 def _used_columns(
     X: Any, names: Sequence[str], used: NDArray[np.intp], model: str
-) -> tuple[Any, Transforms]:
+) -> tuple[Any, tuple[Scaling, ...]]:
     """The columns of rows in memory that a model needs, in order, and their recorded scalings."""
     if is_table(X):
         table, wanted = as_table(X), [names[i] for i in used]
@@ -122,7 +133,7 @@ def _lazy_scores(
     X: Any,
     names: Sequence[str],
     weights: NDArray[np.float64],
-    transforms: Transforms,
+    steps: Steps,
     *,
     qid: Any,
     model: str,
@@ -130,18 +141,16 @@ def _lazy_scores(
     """Scores of a dask DataFrame or array, see `table_scores`; lazy, with the partitions of `X`."""
     used = np.flatnonzero(weights)
     wanted = [names[i] for i in used.tolist()]
-    needed = tuple(t.restricted(used) for t in transforms)
+    needed = tuple(step.restricted(used) for step in steps)
     if qid is not None:
         raise by_partition(model)
-    columns = columns_of_collection(X, model, names, transforms, used)
-    score = partial(
-        table_scores, names=wanted, weights=weights[used], transforms=needed, model=model
-    )
+    columns = columns_of_collection(X, model, names, steps, used)
+    score = partial(table_scores, names=wanted, weights=weights[used], steps=needed, model=model)
     return lazy_scores(X, score, columns)
 
 
 def columns_of_collection(
-    X: Any, model: str, names: Sequence[str], transforms: Transforms, used: NDArray[np.intp]
+    X: Any, model: str, names: Sequence[str], steps: Steps, used: NDArray[np.intp]
 ) -> Any:
     """The columns of a dask DataFrame, by name, or of a dask array, from which features are made.
 
@@ -149,8 +158,8 @@ def columns_of_collection(
     ----------
     model
         Name of the model, for errors.
-    names, transforms
-        Names and scalings of the columns of an array; of a DataFrame, others may be there too.
+    names, steps
+        Names and steps of the columns of an array; of a DataFrame, others may be there too.
     used
         Positions in `names` of the features that are needed.
 
@@ -161,14 +170,14 @@ def columns_of_collection(
     DataError
         If columns are missing, or an array has another number of columns.
     """
-    needed = tuple(t.restricted(used) for t in transforms)
+    needed = tuple(step.restricted(used) for step in steps)
     if any(each.of_query for each in needed):
         raise by_partition(model)
     sources = list(dict.fromkeys(source_names([names[i] for i in used.tolist()], needed)))
     if is_dask_frame(X):
         check_features_there(sources, set(map(str, X.columns)))
         return sources
-    there = {name: i for i, name in enumerate(dict.fromkeys(source_names(names, transforms)))}
+    there = {name: i for i, name in enumerate(dict.fromkeys(source_names(names, steps)))}
     _check_width(X, list(there), model)
     return np.array([there[name] for name in sources], dtype=np.intp)
 
@@ -183,30 +192,29 @@ def by_partition(model: str) -> UsageError:
 
 
 def locate_features(
-    names: Sequence[str], transforms: Transforms, dataset: Dataset
+    names: Sequence[str], steps: Steps, dataset: Dataset
 ) -> tuple[NDArray[np.intp], Transforms]:
-    """Columns of the named features in a data set, and the scalings that its values still need.
+    """Columns of the named features in a data set, and the steps that its values still need.
 
     Parameters
     ----------
     names
         Names of the features, in the order of the returned columns.
-    transforms
-        Scalings that the features need, restricted to these features. If they are forms of
-        features, and the data is raw, the columns are those of the raw features, one of them for
-        each form.
+    steps
+        Steps that the features need, restricted to these features. If they are forms of features,
+        and the data is raw, the columns are those of the raw features, one of them for each form.
 
     Raises
     ------
     DataError
-        If features are missing, the data has another scaling, or rows of a query lie apart and its
-        features need a scaling by all documents of the query.
+        If features are missing, the data has another scaling or other values for missing ones, or
+        rows of a query lie apart and its features need a scaling by all documents of the query.
     """
     if forms_of(dataset.transforms) is None:
-        names = source_names(names, transforms)
+        names = source_names(names, steps)
     columns = dataset.columns_of(names)
-    present = tuple(t.restricted(columns) for t in dataset.transforms)
-    missing = missing_transforms(transforms, present)
+    present = tuple(step.restricted(columns) for step in dataset.preparation)
+    missing = missing_steps(names, steps, present, dataset.has_nulls)
     within = [each.kind for each in missing if each.of_query]
     if within:
         dataset.check_whole_queries(

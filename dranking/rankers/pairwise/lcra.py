@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
+from dranking.data.null_fill import NullPolicy
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor
@@ -130,13 +131,14 @@ class LCRA(StochasticRanker):
         query_weights: Any = None,
         unlabelled: Any = None,
         validation: Any = None,
+        null: NullPolicy = "error",
         executor: Any = None,
     ) -> LCRA:
         """Train for `sgd.n_epochs` epochs.
 
         Parameters
         ----------
-        X, y, qid, query_weights, validation, executor
+        X, y, qid, query_weights, validation, null, executor
             As in `SPD.fit`.
         unlabelled
             Data, as X alone, with the same features on whose pairs the views shall agree; labels
@@ -150,7 +152,7 @@ class LCRA(StochasticRanker):
             If the data is wrong, or has no labelled or no unlabelled pair.
         """
         executor = get_executor(executor)
-        dataset = self._training_data(X, y, qid, query_weights, executor)
+        dataset = self._training_data(X, y, qid, query_weights, null, executor)
         return self._fit_all_epochs(
             self._problem(dataset, unlabelled, executor), executor, validation
         )
@@ -164,14 +166,16 @@ class LCRA(StochasticRanker):
         query_weights: Any = None,
         unlabelled: Any = None,
         validation: Any = None,
+        null: NullPolicy = "error",
         executor: Any = None,
     ) -> LCRA:
         """Train for one epoch on more data, from the end of the last training; see `fit`.
 
-        The model is the mean over iterates of this call alone. No checkpoint is written.
+        The model is the mean over iterates of this call alone. No checkpoint is written. Missing
+        values take the values of the first data; `null` permits them where that data lacks none.
         """
         executor = get_executor(executor)
-        dataset = self._more_data(X, y, qid, query_weights, executor)
+        dataset = self._more_data(X, y, qid, query_weights, null, executor)
         return self._fit_one_epoch(
             self._problem(dataset, unlabelled, executor), executor, validation
         )
@@ -193,7 +197,10 @@ class LCRA(StochasticRanker):
     ) -> Source:
         source = dataset
         if unlabelled is not None:
-            source = same_features(as_dataset(unlabelled, executor=executor), dataset)
+            source = same_features(
+                as_dataset(unlabelled, nullable=dataset.fill is not None, executor=executor),
+                dataset,
+            )
         ignore_labels = unlabelled is not None
         rule = self._pairs.rule
         mass = np.array(map_labels(unlabelled_mass, source, executor, rule, ignore_labels))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
+from dranking.data.null_fill import NullPolicy
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.engine.mixing import Segment
@@ -90,13 +91,14 @@ class SPD(StochasticRanker):
         qid: Any = None,
         query_weights: Any = None,
         validation: Any = None,
+        null: NullPolicy = "error",
         executor: Any = None,
     ) -> SPD:
         """Train for `sgd.n_epochs` epochs.
 
         Parameters
         ----------
-        X, y, qid, query_weights, executor
+        X, y, qid, query_weights, null, executor
             As in `GreedyRankRLS.fit`. A query's weight multiplies the probability of its pairs.
         validation
             Judged data, as X alone, on which the model is evaluated after each epoch; or
@@ -110,7 +112,7 @@ class SPD(StochasticRanker):
             If the data is wrong, or has no pair.
         """
         executor = get_executor(executor)
-        dataset = self._training_data(X, y, qid, query_weights, executor)
+        dataset = self._training_data(X, y, qid, query_weights, null, executor)
         return self._fit_all_epochs(self._problem(dataset, executor), executor, validation)
 
     def partial_fit(
@@ -121,14 +123,16 @@ class SPD(StochasticRanker):
         qid: Any = None,
         query_weights: Any = None,
         validation: Any = None,
+        null: NullPolicy = "error",
         executor: Any = None,
     ) -> SPD:
         """Train for one epoch on more data, from the end of the last training; see `fit`.
 
-        The model is the mean over iterates of this call alone. No checkpoint is written.
+        The model is the mean over iterates of this call alone. No checkpoint is written. Missing
+        values take the values of the first data; `null` permits them where that data lacks none.
         """
         executor = get_executor(executor)
-        dataset = self._more_data(X, y, qid, query_weights, executor)
+        dataset = self._more_data(X, y, qid, query_weights, null, executor)
         return self._fit_one_epoch(self._problem(dataset, executor), executor, validation)
 
     def _problem(self, dataset: Dataset, executor: Executor) -> PairProblem:

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.data.column_forms import missing_transforms
 from dranking.data.dataset import Dataset
+from dranking.data.filling import with_steps_of
+from dranking.data.null_fill import NullPolicy, check_permitted, joined_fill
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_labels
@@ -141,16 +142,22 @@ class StochasticRanker(LinearRanker):
         return np.inf
 
     def _more_data(
-        self, X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor
+        self, X: Any, y: Any, qid: Any, query_weights: Any, null: NullPolicy, executor: Executor
     ) -> Dataset:
-        """The arguments of `partial_fit` as a data set, with the scaling that `fit` would fit.
+        """The arguments of `partial_fit` as a data set, with the steps that `fit` would fit.
 
-        Later data takes the scaling of the first: a new one would change what the weights mean.
+        Later data takes the steps of the first: new ones would change what the weights mean.
         """
-        if self.normalize == "none" or not hasattr(self, "coef_"):
-            return self._training_data(X, y, qid, query_weights, executor)
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
-        return dataset.transformed(missing_transforms(self._transforms, dataset.transforms))
+        if not hasattr(self, "coef_"):
+            return self._training_data(X, y, qid, query_weights, null, executor)
+        nullable, weights = self._fill is not None, query_weights
+        check_permitted(null, self._fill, "the first data")
+        dataset = as_dataset(
+            X, y, qid=qid, query_weights=weights, nullable=nullable, executor=executor
+        )
+        if dataset.feature_names != self.feature_names_:
+            return dataset  # `_previous` refuses it
+        return with_steps_of(dataset, self._needed_steps, permits=null != "error")
 
     def _fit_all_epochs(self, problem: PairProblem, executor: Executor, validation: Any) -> Self:
         """Train for all epochs: a new model, or with `warm_start` the present model."""
@@ -174,7 +181,8 @@ class StochasticRanker(LinearRanker):
         checkpoint: AnyPlace | None = None,
     ) -> Self:
         """Train for some epochs, from the state of an earlier training if there is one."""
-        judged = checked_validation(validation, executor)
+        nullable = problem.dataset.fill is not None
+        judged = checked_validation(validation, executor, nullable=nullable)
         start = self._untrained(problem) if start is None else start.with_new_average()
         validated = epoch_validation(judged, problem, executor, start.epoch)
         plan = self._plan(problem, executor, n_epochs, start)
@@ -261,6 +269,8 @@ class StochasticRanker(LinearRanker):
                 "X is scaled in another way than the data that the model was trained on so far; "
                 "scale both in the same way."
             )
+        if state is not None:
+            joined_fill((self._fill, dataset.fill), self.feature_names_, "the data so far and X")
         return state
 
     def _untrained(self, problem: PairProblem) -> AveragedState:

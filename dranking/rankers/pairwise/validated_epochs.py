@@ -17,13 +17,18 @@ from dranking.rankers.pairwise.pair_blocks import PairProblem
 from dranking.rankers.training.validation import EpochValidation
 
 
-def checked_validation(given: Any, executor: Executor) -> Validation | None:
-    """The validation that a user gives to `fit`, checked, with its data as a data set."""
+def checked_validation(
+    given: Any, executor: Executor, *, nullable: bool = False
+) -> Validation | None:
+    """The validation that a user gives to `fit`, checked, with its data as a data set.
+
+    `nullable` says whether values of the data may be missing.
+    """
     judged = Validation.of(given)
     if judged is None:
         return None
     judged.check()
-    return replace(judged, data=as_dataset(judged.data, executor=executor))
+    return replace(judged, data=as_dataset(judged.data, nullable=nullable, executor=executor))
 
 
 def epoch_validation(
@@ -34,12 +39,13 @@ def epoch_validation(
         return EpochValidation(None)
     train, data = problem.dataset, judged.data
     data.check_documents()
-    locate_features(train.feature_names, train.transforms, data)
+    locate_features(train.feature_names, train.preparation, data)
 
     def measure(state: AveragedState) -> float:
         model = LinearModel(
             feature_names=train.feature_names,
             weights=tuple(problem.coef(state.model).tolist()),
+            fill=train.fill,
             transforms=train.transforms,
         )
         return mean_metric(model, data, judged.metric, judged.convention, executor)

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dranking.data.column_forms import missing_transforms
 from dranking.data.dataset import Dataset
+from dranking.data.filling import with_steps_of
 from dranking.errors import DataError, UsageError
 from dranking.rankers.linear.checks import check_count
 from dranking.rankers.linear.estimator import feature_indices
@@ -62,4 +62,4 @@ def same_features(unlabelled: Dataset, dataset: Dataset) -> Dataset:
             f"the unlabelled data has {unlabelled.n_features} features, the labelled "
             f"{dataset.n_features}: names and order must be the same."
         )
-    return unlabelled.transformed(missing_transforms(dataset.transforms, unlabelled.transforms))
+    return with_steps_of(unlabelled, dataset.preparation)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
 from dranking.clicks.labels.labels import Estimator, QueryWeights
 from dranking.clicks.off_policy.off_policy_value import LEAST_COVERED, MOST_MISSING
-from dranking.data.letor.text_source import TextNullPolicy
+from dranking.data.null_fill import NullPolicy
 from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT
 from dranking.export.formats import Format
 from dranking.files.places import Place, as_place
@@ -48,7 +48,9 @@ class DataConfig(BaseModel):
     window
         Number of the newest parts to train on; None for all parts.
     null
-        The value that a missing feature value stands for, as in `dranking ingest`.
+        The value that stands for a missing feature value, as in `dranking ingest`: "error", "zero",
+        "minimum" or "mean". The values are fitted to the training parts of the first run; later
+        runs keep them.
     n_features, sparse, regroup
         Options of `dranking ingest` for text.
     qid, docid, relevance, weight
@@ -82,7 +84,7 @@ class DataConfig(BaseModel):
     holdout: Sources | None = None
     validation: Sources | None = None
     window: PositiveInt | None = None
-    null: TextNullPolicy = "error"
+    null: NullPolicy = "error"
     n_features: PositiveInt | None = None
     sparse: bool = False
     regroup: bool = False

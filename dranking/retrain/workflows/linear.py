@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
 from dranking.data.dataset import Dataset
+from dranking.data.ingest.row_rules import HasFill
 from dranking.data.statistics.dataset import StatisticsDataset
-from dranking.errors import DataError
+from dranking.engine.ingest.known_values import KnownValues, known_values
+from dranking.errors import DataError, UsageError
 from dranking.export.formats import SUFFIXES, export_model
 from dranking.files.places import Place
 from dranking.files.writing.atomic_files import atomic_write
@@ -30,7 +33,7 @@ from dranking.retrain.results import (
     StatisticsUpdate,
     Tuned,
 )
-from dranking.retrain.sources.sources import delete_others
+from dranking.retrain.sources.sources import DIGITS, delete_others
 from dranking.retrain.work_folder import delete
 from dranking.retrain.workflow import PROFILE_NAME, Run
 from dranking.retrain.workflows.click_labels import (
@@ -81,6 +84,8 @@ class LinearWorkflow:
         run = self._run
         new = [source for source in run.all_sources if source not in self._parts]
         judged = {use: found for use, found in run.sources.items() if use != "train"}
+        known = self._known_values()
+        self._parts = replace(self._parts, known=known)
         for sources in judged.values():
             self._parts.open(sources)
         first = next((s for found in judged.values() for s in found), run.sources["train"][0])
@@ -101,7 +106,54 @@ class LinearWorkflow:
         if run.config.clicks is None:
             of_the_night = [source for source in run.sources["train"] if source in new]
             notes = repeated_queries(self._parts.open(of_the_night))
+        if isinstance(known, KnownValues):
+            notes += (
+                f"values for missing ones (data.null: {known.fill.policy}) were fitted to the "
+                "training parts of this run, since no part was ingested before; later runs keep "
+                "them",
+            )
         return Ingested(tuple(source.name for source in new), dict(found), notes)
+
+    def _known_values(self) -> HasFill | None:
+        """The values for missing ones: those of parts ingested before, or fitted to this run's.
+
+        Where every part is ingested anew, the values of the champion are kept for its features.
+        """
+        run = self._run
+        null = run.config.data.null
+        stored = self._parts.stored_values(run.all_sources)
+        if null == "error" or stored is not None:
+            return stored
+        champion = self._champion()
+        if champion is not None and champion.fill is not None and champion.fill.policy != null:
+            raise UsageError(
+                f"data.null is {null}, but in the champion, version {run.rival}, the "
+                f"{champion.fill.policy} of its training data stands for a missing value, so that "
+                "no data serves both; keep its policy, or begin a new registry."
+            )
+        names: tuple[str, ...] = ()
+        moments = []
+        for source in run.sources["train"]:
+            if source.name in DIGITS:  # which lack no value
+                continue
+            with set_aside_if_wrong(run, source):
+                found, of_part = self._parts.measure(source)
+                names = names or found
+                if found != names:
+                    raise DataError(
+                        f"{source.name}: its features differ from those of the parts before it; "
+                        "all parts need the same features (data.n_features sets their number for "
+                        "text)."
+                    )
+                moments.append(of_part)
+        return known_values(names, moments, null, champion) if moments else None
+
+    def _champion(self) -> LinearModel | None:
+        """The model of the rival, if its version has a linear one."""
+        registry, rival = self._run.registry, self._run.rival
+        if rival is None or MODEL_NAME not in registry.manifest(rival).checksums:
+            return None
+        return LinearModel.model_validate_json(registry.read(rival, MODEL_NAME))
 
     def update_statistics(self) -> StatisticsUpdate:
         """Bring statistics, distributions and scaling up to date, reading new parts only."""

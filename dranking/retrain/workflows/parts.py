@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,17 @@ from numpy.typing import NDArray
 from dranking.data.concatenated import ConcatenatedDataset
 from dranking.data.dataset import Dataset
 from dranking.data.digits_ranking import digits_ranking
-from dranking.data.ingest.row_rules import RowRules
+from dranking.data.ingest.row_rules import HasFill, RowRules
 from dranking.data.open import data_form
 from dranking.data.roles import Columns
 from dranking.data.scaling import FeatureMoments, feature_moments, scaled, standard_of
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset
 from dranking.data.tables.in_memory import from_arrays
+from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.engine.ingest.ingest import ingest
+from dranking.engine.ingest.known_values import measure_source
 from dranking.errors import DataError
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists, file_size, read_bytes
@@ -64,11 +66,15 @@ class Parts:
         Options of ingest.
     executor
         Executor of ingest; None for threads.
+    known
+        The values for missing ones of parts that are not ingested yet; None for those of a part
+        that is.
     """
 
     root: Place
     data: DataConfig
     executor: Executor | None = None
+    known: HasFill | None = None
 
     def path(self, source: Source) -> Place:
         """Dataset directory of a source, whether or not the source has been ingested."""
@@ -88,10 +94,21 @@ class Parts:
         parts: list[Dataset] = []
         for source in sources:
             if source not in self:
-                self._ingest(source)
+                self._ingest(source, self.known or self.stored_values(sources))
             parts.append(StoredDataset(self.path(source)))
             self.check_features(source, sources[0])
         return parts
+
+    def stored_values(self, sources: Iterable[Source]) -> StoredDataset | None:
+        """The first ingested part that knows values for missing ones, which all parts share."""
+        parts = (StoredDataset(self.path(source)) for source in sources if source in self)
+        return next((part for part in parts if part.fill is not None), None)
+
+    def measure(self, source: Source) -> tuple[tuple[str, ...], FeatureMoments]:
+        """Names of the features of a source that is not ingested, and moments of their values."""
+        paths, columns, rows = self._rules(source)
+        run = get_executor(self.executor)
+        return measure_source(paths, columns, rows, self.root, run)
 
     def check_features(self, source: Source, first: Source) -> None:
         """Raise DataError unless two parts have the same features in the same order."""
@@ -220,7 +237,7 @@ class Parts:
         found: NDArray[Any] = np.load(io.BytesIO(stored), allow_pickle=False)
         return found
 
-    def _ingest(self, source: Source) -> None:
+    def _ingest(self, source: Source, known: HasFill | None) -> None:
         target = self.path(source)
         normalize = ingested_scaling(self.data)
         if source.name in DIGITS:
@@ -229,6 +246,20 @@ class Parts:
             names, transforms = data.feature_names, data.transforms
             write_dataset(blocks, target, feature_names=names, transforms=transforms)
             return
+        paths, columns, rows = self._rules(source)
+        ingest(
+            paths,
+            target,
+            columns=columns,
+            rows=rows if rows.null == "error" else replace(rows, null_from=known),
+            normalize=normalize,
+            executor=self.executor,
+        )
+        digests = ContentDigests(self.root.parent / DIGESTS_NAME)
+        check_unchanged(source, self.data, digests, target)
+
+    def _rules(self, source: Source) -> tuple[list[Place], Columns, RowRules]:
+        """The place of a source, and the rules by which its columns and rows are read."""
         paths = [as_place(source.name)]
         form = data_form(paths)
         names = {"text": TEXT_OPTIONS, "parquet": TABLE_OPTIONS}.get(form, ())
@@ -237,16 +268,7 @@ class Parts:
         options = self.data.model_dump(include=set(names))
         of_tables = {field.name for field in fields(Columns)} & set(options)
         columns = Columns(**{name: options.pop(name) for name in of_tables})
-        ingest(
-            paths,
-            target,
-            columns=columns,
-            rows=RowRules(**options),
-            normalize=normalize,
-            executor=self.executor,
-        )
-        digests = ContentDigests(self.root.parent / DIGESTS_NAME)
-        check_unchanged(source, self.data, digests, target)
+        return paths, columns, RowRules(**options)
 
 
 def _check_whole(text: Place) -> None:

@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from dranking.data.letor.reader import read_letor
+from dranking.data.open import open_dataset
 from dranking.errors import DataError
 from tests.data.letor.letor_files import NUMBERS, texts
 from tests.reference import letor as reference
@@ -28,7 +29,7 @@ else:
 OPTIONS = st.fixed_dictionaries(
     {
         "n_features": st.sampled_from([6, 6, 6, None, 4]),
-        "null": st.sampled_from(["zero", "minimum", "minimum", "error"]),
+        "nullable": st.booleans(),
         "regroup": st.booleans(),
     }
 )
@@ -127,14 +128,10 @@ def assert_reads_as_reference(paths, max_documents, chunk_bytes, sparse, options
         so_far = rows if options["regroup"] else rows[:n_rows]
         assert_block_equals(block, queries, so_far, options["n_features"])
     assert reader.n_features == (options["n_features"] or max(row.width for row in rows))
-    if options["null"] == "minimum":
-        least = reference.minima(rows, reader.n_features)
-        np.testing.assert_array_equal(reader.minima, least)
+    if options["nullable"]:
         for block, queries in zip(blocks, expected, strict=True):
             values = reference.dense(itertools.chain(*queries), reader.n_features)
-            np.testing.assert_array_equal(
-                dense(reader.complete(block)), np.where(np.isnan(values), least, values)
-            )
+            np.testing.assert_array_equal(dense(reader.complete(block)), values)
 
 
 class TestAgainstReference:
@@ -174,7 +171,7 @@ class TestAgainstReference:
         for position, byte in edits:
             damaged[position % len(damaged)] = byte
         paths = written(folder, bytes(damaged))
-        options = {"n_features": None, "null": "error", **options}
+        options = {"n_features": None, "nullable": False, **options}
         # Sparse blocks, because a damaged index may be in the millions.
         assert_reads_as_reference(paths, 3, chunk_bytes, True, options)
 
@@ -260,18 +257,22 @@ class TestByHand:
 
     @pytest.mark.parametrize(
         ("null", "expected"),
-        [("zero", [[0, 3], [4, 0], [2, -1]]), ("minimum", [[2, 3], [4, -1], [2, -1]])],
+        [
+            ("zero", [[0, 3], [4, 0], [2, -1]]),
+            ("minimum", [[2, 3], [4, -1], [2, -1]]),
+            ("mean", [[3, 3], [4, 1], [2, -1]]),
+        ],
     )
     @pytest.mark.parametrize("is_sparse", [False, True])
     def test_null(self, folder, null, expected, is_sparse):
         text = b"0 qid:1 1:NULL 2:3\n0 qid:2 1:4 2:NULL\n0 qid:3 1:2 2:-1\n"
-        reader = read_letor(written(folder, text), null=null, max_documents=1, sparse=is_sparse)
-        rows = [dense(block) for block in reader.complete_blocks()]
+        data = open_dataset(written(folder, text), null=null, sparse=is_sparse)
+        rows = [dense(block) for block in data.read_blocks()]
         np.testing.assert_array_equal(np.concatenate(rows), expected)
 
     def test_a_feature_that_is_not_named_or_never_known_has_the_minimum_zero(self, folder):
         text = b"0 qid:1 1:5 2:NULL 3:NULL\n0 qid:1 1:4 3:NULL\n0 qid:1 1:NULL 2:7 3:NULL\n"
-        (block,) = read_letor(written(folder, text), null="minimum").complete_blocks()
+        block = open_dataset(written(folder, text), null="minimum").block(0)
         np.testing.assert_array_equal(block.features, [[5, 0, 0], [4, 0, 0], [4, 7, 0]])
 
     def test_regroup(self, folder):
@@ -309,7 +310,7 @@ class TestStream:
         assert reader.complete(second).features is second.features
 
     def test_reading_again_starts_anew(self, folder):
-        reader = read_letor(written(folder, SMALL), max_documents=1, null="minimum")
+        reader = read_letor(written(folder, SMALL), max_documents=1, nullable=True)
         first = reader.complete_blocks()
         next(iter(reader))
         assert_same_blocks(reader.complete_blocks(), first)

@@ -38,7 +38,7 @@ def read_in_ranges(folder, texts, range_bytes, chunk_bytes, n_features=None, spa
     tables = []
     found = [
         read_range(
-            part, tables.append, n_features=n_features, null="minimum", chunk_bytes=chunk_bytes
+            part, tables.append, n_features=n_features, nullable=True, chunk_bytes=chunk_bytes
         )
         for part in parts
     ]
@@ -78,10 +78,10 @@ def test_ranges_hold_what_files_hold(
         problem = str(error)
     if problem:
         with pytest.raises(DataError) as expected:
-            list(read_letor(paths, null="minimum", regroup=True, sparse=sparse))
+            list(read_letor(paths, nullable=True, regroup=True, sparse=sparse))
         assert problem == str(expected.value)
         return
-    reader = read_letor(paths, null="minimum", regroup=True, sparse=sparse)
+    reader = read_letor(paths, nullable=True, regroup=True, sparse=sparse)
     blocks = [reader.complete(block) for block in list(reader)]
     rows = {}
     for query, (a, b) in zip(
@@ -94,8 +94,7 @@ def test_ranges_hold_what_files_hold(
     assert list(rows) == [q for block in blocks for q in block.query_ids.to_pylist()]
     dense = found.features.toarray() if sparse else found.features
     expected = [block.features.toarray() if sparse else block.features for block in blocks]
-    filled = np.where(np.isnan(dense), reader.minima, dense)
-    assert filled[order].tobytes() == np.concatenate(expected).tobytes()
+    assert dense[order].tobytes() == np.concatenate(expected).tobytes()
     np.testing.assert_array_equal(
         found.relevance[order], np.concatenate([block.relevance for block in blocks])
     )

@@ -156,8 +156,8 @@ def test_what_is_no_data_is_refused_with_what_to_do(value):
 
 
 def test_options_of_text_do_not_go_with_tables():
-    with pytest.raises(UsageError, match="null: only for text"):
-        dr.open_dataset(FRAME, null="zero")
+    with pytest.raises(UsageError, match="sparse: only for text"):
+        dr.open_dataset(FRAME, sparse=True)
 
 
 def test_a_stream_that_breaks_off():

@@ -39,7 +39,6 @@ VANISHING = {
     "seen": pa.array(range(10), pa.timestamp("us")),
     "tags": pa.array([[1.0]] * 10, pa.list_(pa.float32())),
     "price": pa.array([{"net": 1.0}] * 10),
-    "empty": pa.nulls(10),
 }
 
 
@@ -57,7 +56,7 @@ def test_columns_that_vanish(how, tmp_path):
     with pytest.raises(DataError) as caught:
         dr.from_table(table) if how == "table" else dr.open_dataset(path)
     message = str(caught.value)
-    assert "6 column(s) cannot be features" in message
+    assert "5 column(s) cannot be features" in message
     for name, values in VANISHING.items():
         kind = str(values.type).partition("<")[0]  # parquet has names of its own for list items
         assert f"'{name}' ({kind}" in message
@@ -235,3 +234,12 @@ def test_advice_about_a_missing_column_follows_its_role(tmp_path, role, meaning)
         dr.open_dataset(path, columns=columns)
     with pytest.raises(DataError, match=rf"no column 'typo'.* dr\.Columns\({role}=\.\.\.\)"):
         dr.from_table(frame_of(), columns)
+
+
+def test_a_column_of_nulls_is_a_column_of_missing_values(tmp_path):
+    table = table_with({"empty": pa.nulls(10)})
+    path = written(tmp_path / "a.parquet", table)
+    with pytest.raises(DataError, match=r"column 'empty'.* is missing \(NaN or null\)"):
+        dr.from_table(table)
+    with pytest.raises(DataError, match=r"column 'empty'.* is missing \(NaN or null\)"):
+        dr.open_dataset(path).block(0)

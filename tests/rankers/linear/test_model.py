@@ -15,6 +15,7 @@ from dranking.data.tables.in_memory import from_arrays
 from dranking.data.tables.recorded_scalings import transforms_metadata
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.rankers.linear.model import SCHEMA_VERSION, LinearModel
+from tests.data.gaps import filled_by_hand, table_with_gaps
 from tests.rankers.problems import random_problem
 
 NAMES = ("clicks", "age", "bm25", "length")
@@ -73,6 +74,7 @@ def test_the_file_is_plain_json_with_its_schema(tmp_path):
         "kind": "linear",
         "feature_names": ["bm25", "age"],
         "weights": [2.0, -0.5],
+        "fill": None,
         "transforms": [],
         "provenance": {},
     }
@@ -321,3 +323,35 @@ def test_a_model_without_features_ranks_nothing_above_anything(tmp_path, X):
     assert loaded.feature_names == ()
     assert loaded.provenance["picks_without_gain"] == [0]
     np.testing.assert_array_equal(loaded.predict(data(X)), np.zeros(5))
+
+
+@pytest.mark.parametrize("policy", ["zero", "minimum", "mean"])
+def test_missing_values_take_the_values_of_the_training_data(policy):
+    train, test = table_with_gaps(0), table_with_gaps(1)
+    fitted = dr.RankRLS().fit(dr.from_table(train, null=policy)).to_model()
+    by_hand = dr.RankRLS().fit(dr.from_table(filled_by_hand(train, policy, train))).to_model()
+    assert fitted.weights == by_hand.weights
+    expected = by_hand.predict(filled_by_hand(test, policy, train))
+    arrays = test[list(fitted.feature_names)].to_numpy()
+    for rows in (test, pa.Table.from_pandas(test), arrays, sparse.csr_array(arrays)):
+        np.testing.assert_array_equal(fitted.predict(rows), expected)
+    # The score of a document depends on no other document.
+    np.testing.assert_array_equal(fitted.predict(test[:1]), expected[:1])
+    assert LinearModel.model_validate_json(fitted.to_json()) == fitted
+
+
+def test_a_gap_where_training_saw_none_stays_an_error():
+    fitted = dr.RankRLS().fit(dr.from_table(table_with_gaps(0), null="mean")).to_model()
+    test = table_with_gaps(1)
+    test.loc[17, "age"] = np.nan
+    with pytest.raises(dr.DataError, match=r"row 17, column 'age'.* is missing"):
+        fitted.predict(test)
+
+
+def test_the_fill_is_that_of_the_features_with_a_weight():
+    train = dr.from_table(table_with_gaps(0), null="mean")
+    chosen = dr.GreedyRankRLS(n_features=1).fit(train).to_model()
+    [column] = train.columns_of(chosen.feature_names)
+    assert chosen.fill.values == (train.fill.values[column],)
+    with pytest.raises(ValueError, match=r"fill has 1 values, not 2"):
+        model(fill=chosen.fill)

@@ -106,13 +106,13 @@ def train_epochs(
         found: dict[str, Any] = {}
         if monitoring.validation is not None:
             found["validation"] = dr.Validation(
-                job.open(monitoring.validation),
+                job.open_later(monitoring.validation),
                 monitoring.metric,
                 monitoring.convention,
                 monitoring.patience,
             )
         if unlabelled is not None:
-            found["unlabelled"] = job.open(unlabelled)
+            found["unlabelled"] = job.open_later(unlabelled)
         return found
 
     train_linear(name, ranker, job, others)

@@ -1,0 +1,155 @@
+"""The values that stand for missing ones, as data sets and models record them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from dranking.errors import DataError, UsageError
+
+NullPolicy: TypeAlias = Literal["error", "zero", "minimum", "mean"]
+"""The meaning of a missing feature value: an error, zero, or the minimum or mean of the feature
+over the documents of the data set that have a value."""
+
+
+def check_policy(null: str) -> bool:
+    """Whether values may be missing under a policy; UsageError if there is no such policy."""
+    if null not in get_args(NullPolicy):
+        raise UsageError(f"null is {null!r}; choose from {', '.join(get_args(NullPolicy))}.")
+    return null != "error"
+
+
+def check_permitted(null: NullPolicy, fill: NullFill | None, owner: str) -> None:
+    """Check a policy that permits missing values where values for them are known already.
+
+    Parameters
+    ----------
+    null
+        The policy; "error" permits nothing that is not permitted already.
+    fill
+        The known values, or None.
+    owner
+        What knows them, for errors.
+
+    Raises
+    ------
+    UsageError
+        If no values are known, or they were found by another policy.
+    """
+    if not check_policy(null):
+        return
+    if fill is None:
+        raise UsageError(
+            f"null is {null!r}, but {owner} knows no value for missing ones: its data was read "
+            "without --null (null=). Read that data anew with it."
+        )
+    if null != fill.policy:
+        raise UsageError(
+            f"null is {null!r}, but in {owner} the {fill.policy} of the feature stands for a "
+            f"missing value. Give {fill.policy}, or begin anew with all of the data."
+        )
+
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+class NullFill(BaseModel):
+    """The value of each feature that stands for a missing one, as the training data fixed it.
+
+    A missing value takes this value before any scaling.
+
+    Attributes
+    ----------
+    policy
+        The rule by which the values were found.
+    values
+        One float32 number for each feature, also for features without a gap. 0 for a feature
+        without any value.
+    gaps
+        Whether the training data lacks values of the feature. Where it lacks none, a missing value
+        stays an error at prediction, unless the caller permits it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    policy: Literal["zero", "minimum", "mean"]
+    values: tuple[Annotated[float, Field(strict=True, ge=-_LARGEST, le=_LARGEST)], ...]
+    gaps: tuple[Annotated[bool, Field(strict=True)], ...]
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> NullFill:
+        if len(self.gaps) != len(self.values):
+            raise ValueError(f"{len(self.gaps)} gaps for {len(self.values)} values")
+        return self
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.values)
+
+    @property
+    def by_policy(self) -> tuple[str, tuple[float, ...]]:
+        """The policy and the values, without the gaps, which grow with the data."""
+        return self.policy, self.values
+
+    @property
+    def of_query(self) -> bool:
+        """False: a missing value takes the same value in every query."""
+        return False
+
+    def restricted(self, columns: NDArray[np.intp]) -> NullFill:
+        """The values of the features at `columns`, in that order."""
+        return NullFill(
+            policy=self.policy,
+            values=tuple(self.values[i] for i in columns),
+            gaps=tuple(self.gaps[i] for i in columns),
+        )
+
+    def permitting(self) -> NullFill:
+        """The same values where values of every feature may be missing."""
+        return self.model_copy(update={"gaps": (True,) * len(self.gaps)})
+
+    def with_gaps(self, gaps: NDArray[np.bool_]) -> NullFill:
+        """The same values where `gaps` (n_features,) marks further features that lack values."""
+        joined = np.asarray(self.gaps, dtype=np.bool_) | gaps
+        return self.model_copy(update={"gaps": tuple(joined.tolist())})
+
+
+def joined_fill(
+    fills: Iterable[NullFill | None], names: Sequence[str], what: str
+) -> NullFill | None:
+    """The values for missing ones of several data sets together; None where none has any.
+
+    Parameters
+    ----------
+    fills
+        The values of each data set; None for a data set in which no value may be missing.
+    names
+        Names of the features.
+    what
+        The data sets, for errors.
+
+    Raises
+    ------
+    DataError
+        If the values differ.
+    """
+    known = [fill for fill in fills if fill is not None]
+    if not known:
+        return None
+    first = known[0]
+    for fill in known[1:]:
+        if fill.by_policy == first.by_policy:
+            continue
+        pairs = zip(names, first.values, fill.values, strict=True)
+        name, ours, theirs = next((p for p in pairs if p[1] != p[2]), (names[0], 0.0, 0.0))
+        raise DataError(
+            f"{what}: missing values have different values in their data: those of {name!r} are "
+            f"filled with {ours:.6g} (the {first.policy}) and with {theirs:.6g} (the "
+            f"{fill.policy}). Ingest all of it with the values of one of them: --null-from."
+        )
+    gaps = np.logical_or.reduce([fill.gaps for fill in known])
+    return first.with_gaps(gaps)

@@ -1,0 +1,228 @@
+"""The steps from raw values to those that a model takes: gaps are filled, then features scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import FeatureMatrix, QueryBlock
+from dranking.data.column_forms import ColumnForms, Scaling, missing_transforms
+from dranking.data.null_fill import NullFill
+from dranking.errors import DataError
+
+Steps: TypeAlias = tuple[NullFill | Scaling, ...]
+"""The values for missing ones, if any are known, and the scalings in order; of the same columns."""
+
+NO_VALUE = (
+    "the model knows no value for it, since its training data has none for missing values. Train "
+    "with --null mean (null='mean'; or minimum, or zero)"
+)
+NO_GAP = (
+    "its training data lacks no value of this feature. Say with --null (in Python "
+    "model.permitting_nulls) that the value of the training data stands for missing values"
+)
+WITHIN_QUERY = (
+    "the feature is scaled by the other values of its query, which a filled value would move. "
+    "Leave the feature out, or take the scaling log, standard or quantile"
+)
+SCALED = "values of scaled data cannot be filled. Give raw data"
+
+
+@dataclass(frozen=True)
+class Filling:
+    """Replaces missing values (NaN) of a block, or refuses them.
+
+    Attributes
+    ----------
+    names
+        Names of the features, in the order of the columns.
+    values
+        (n_features,) float32 values for missing ones.
+    refusals
+        For each feature, the reason for which a missing value is an error; "" where there is none.
+    """
+
+    names: tuple[str, ...]
+    values: NDArray[np.float32]
+    refusals: tuple[str, ...]
+    kind = "fill"
+    of_query = False
+
+    def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
+        """The block without missing values; `columns` are the features that the block holds.
+
+        Raises
+        ------
+        DataError
+            If a value is missing that has a refusal; the message names query, document and column.
+        """
+        features = block.features
+        stored = features.data if block.is_sparse else features
+        missing = np.isnan(stored)
+        if not missing.any():
+            return block
+        take = np.arange(len(self.names)) if columns is None else columns
+        rows, places = np.nonzero(missing) if not block.is_sparse else _entries(features, missing)
+        refused = np.array([bool(self.refusals[i]) for i in take])[places]
+        if refused.any():
+            first = int(np.argmax(refused))
+            raise self._error(block, int(rows[first]), int(take[places[first]]))
+        values = self.values[take]
+        if not block.is_sparse:
+            return block.with_features(np.where(missing, values, features))
+        filled = features.copy()
+        filled.data[missing] = values[places]
+        filled.eliminate_zeros()
+        return block.with_features(filled)
+
+    def _error(self, block: QueryBlock, row: int, feature: int) -> DataError:
+        query = int(np.searchsorted(block.query_ptr, row, side="right")) - 1
+        document = f"document {row - int(block.query_ptr[query]) + 1}"
+        if block.doc_ids is not None:
+            document = f"document {block.doc_ids[row]}"
+        return DataError(
+            f"query {block.query_ids[query]}, {document}, column {self.names[feature]!r}: the "
+            f"value is missing (NaN or null), and {self.refusals[feature]}."
+        )
+
+
+def every_gap(names: Sequence[str], fill: NullFill | None) -> Filling:
+    """The filling of training data, in which every value may be missing."""
+    return filling(names, None if fill is None else fill.permitting(), ())
+
+
+def filling(
+    names: Sequence[str],
+    fill: NullFill | None,
+    scalings: Sequence[Scaling],
+    present: Sequence[Scaling] = (),
+) -> Filling:
+    """How missing values of data become values, or errors.
+
+    Parameters
+    ----------
+    names
+        Names of the features, in the order of the columns.
+    fill
+        The values for these features, or None if none are known. Where `fill.gaps` is false, a
+        missing value is an error.
+    scalings, present
+        The scalings that follow, and those that the data has already.
+    """
+    within = within_query(scalings, names)
+    if present or fill is None:
+        refusals = [SCALED if present else NO_VALUE] * len(names)
+    else:
+        of_gap = ["" if has_gaps else NO_GAP for has_gaps in fill.gaps]
+        refusals = [
+            WITHIN_QUERY if is_within else reason
+            for is_within, reason in zip(within, of_gap, strict=True)
+        ]
+    values = np.zeros(len(names)) if fill is None else np.array(fill.values)
+    return Filling(tuple(names), values.astype(np.float32), tuple(refusals))
+
+
+def within_query(scalings: Sequence[Scaling], names: Sequence[str]) -> list[bool]:
+    """Whether each feature is scaled by the other values of its query, in one form at least."""
+    found: set[str] = set()
+    for scaling in scalings:
+        if not isinstance(scaling, ColumnForms):
+            found |= {*names} if scaling.of_query else set()
+            continue
+        pairs = zip(scaling.sources, scaling.forms, strict=True)
+        found |= {source for source, form in pairs if form is not None and form.of_query}
+    return [name in found for name in names]
+
+
+def fill_of(steps: Steps) -> NullFill | None:
+    """The values for missing ones among the steps."""
+    return next((step for step in steps if isinstance(step, NullFill)), None)
+
+
+def scalings_of(steps: Steps) -> tuple[Scaling, ...]:
+    """The scalings among the steps."""
+    return tuple(step for step in steps if not isinstance(step, NullFill))
+
+
+def missing_steps(
+    names: Sequence[str], needed: Steps, present: Steps, has_nulls: bool
+) -> tuple[Filling | Scaling, ...]:
+    """The steps of a model that were not yet applied to the data.
+
+    Parameters
+    ----------
+    names
+        Names of the features, in the order of the columns.
+    needed
+        The steps of the data that the model was trained on.
+    present
+        The steps that were already applied to the data.
+    has_nulls
+        Whether values of the data may be missing.
+
+    Raises
+    ------
+    DataError
+        If the data was scaled otherwise, or its missing values were filled with other values.
+    """
+    ours = scalings_of(present)
+    scalings = missing_transforms(scalings_of(needed), ours)
+    fill, theirs = fill_of(needed), fill_of(present)
+    if theirs is not None:
+        check_filled_alike(names, fill, theirs)
+        check_none_filled_within(names, theirs, scalings)
+    return (filling(names, fill, scalings, ours), *scalings) if has_nulls else scalings
+
+
+def check_none_filled_within(
+    names: Sequence[str], fill: NullFill, scalings: Sequence[Scaling]
+) -> None:
+    """Raise DataError if features are scaled by the values of a query, of which some were filled.
+
+    A value filled in from outside the query would move the values of its other documents.
+    """
+    pairs = zip(names, fill.gaps, within_query(scalings, names), strict=True)
+    both = [name for name, gap, is_within in pairs if gap and is_within]
+    if both:
+        raise DataError(
+            f"missing values of {len(both)} feature(s) were filled, and features are scaled by the "
+            f"other values of their query, which a filled value would move: {', '.join(both[:20])}"
+            f"{', ...' if len(both) > 20 else ''}. Leave these features out, or take the scaling "
+            "log, standard or quantile."
+        )
+
+
+def check_filled_alike(names: Sequence[str], fill: NullFill | None, data: NullFill) -> None:
+    """Raise DataError if gaps of data were filled with other values than those of a model.
+
+    Zero is the same value in all data; a model that knows no values takes it.
+    """
+    if fill is None and data.policy == "zero":
+        return
+    other = [
+        i
+        for i, gap in enumerate(data.gaps)
+        if gap and (fill is None or fill.values[i] != data.values[i])
+    ]
+    if other:
+        first = other[0]
+        ours = "no value" if fill is None else f"{fill.values[first]:.6g} (the {fill.policy})"
+        raise DataError(
+            f"missing values of {len(other)} feature(s) of the model were filled with other values "
+            f"than the model's: those of {names[first]!r} with {data.values[first]:.6g}, the "
+            f"{data.policy} of the data itself, where the model has {ours}. Give the table itself, "
+            "or ingest it with --null-from and the model or its training data."
+        )
+
+
+def _entries(
+    features: FeatureMatrix, missing: NDArray[np.bool_]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Row and column of the missing entries of a CSR array."""
+    entries = np.flatnonzero(missing)
+    rows = np.searchsorted(features.indptr, entries, side="right") - 1
+    return rows, features.indices[entries]

@@ -1,0 +1,73 @@
+"""Nights on tables with missing values, against an ingest from scratch and an append."""
+
+import numpy as np
+import pytest
+
+import dranking as dr
+from dranking.data.store.dataset import StoredDataset
+from dranking.retrain.config.config import load_config
+from dranking.retrain.runner import retrain
+from tests.data.gaps import table_with_gaps
+
+CONFIG = """
+[data]
+train = ["in/*.parquet"]
+holdout = ["hold.parquet"]
+null = "{null}"
+[model]
+kind = "rankrls"
+regularization = [1.0]
+[export]
+report = false
+[registry]
+location = "registry"
+[run]
+work = "work"
+"""
+
+
+def part(name, seed):
+    table = table_with_gaps(seed, n_queries=25)
+    table["qid"] += 1_000 * seed
+    table.to_parquet(name)
+
+
+def night(null):
+    with open("retrain.toml", "w") as file:
+        file.write(CONFIG.format(null=null))
+    return retrain(load_config("retrain.toml", (), {}))
+
+
+@pytest.fixture(name="folder")
+def parts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    part("in/0.parquet", 0)
+    part("in/1.parquet", 1)
+    part("hold.parquet", 99)
+    return tmp_path
+
+
+@pytest.mark.parametrize("null", ["minimum", "mean"])
+def test_a_night_an_append_and_a_fresh_ingest_give_one_model(folder, null):
+    night(null)
+    part("in/2.parquet", 2)
+    night(null)
+    models = [dr.load_model(f"registry/versions/00000{v}/model.json") for v in (1, 2)]
+    stored = [StoredDataset(p) for p in (folder / "work" / "parts").iterdir() if p.is_dir()]
+    assert {data.fill.by_policy for data in stored} == {models[0].fill.by_policy}
+    rules = dr.RowRules(null=null)
+    first, _ = dr.ingest(["in/0.parquet", "in/1.parquet"], "grown.zarr", rows=rules)
+    assert first.fill.by_policy == models[1].fill.by_policy == models[0].fill.by_policy
+    whole = ["in/0.parquet", "in/1.parquet", "in/2.parquet"]
+    fresh, _ = dr.ingest(whole, "fresh.zarr", rows=dr.RowRules(null_from=first))
+    grown, _ = dr.ingest("in/2.parquet", "grown.zarr", append=True)
+    for data in (grown, fresh):
+        weights = dr.RankRLS(1.0).fit(data).to_model().weights
+        np.testing.assert_allclose(weights, models[1].weights, rtol=1e-9)
+
+
+def test_another_policy_than_the_champions_is_refused(folder):
+    night("mean")
+    with pytest.raises(dr.UsageError, match=r"data\.null is zero, but in the champion"):
+        night("zero")
