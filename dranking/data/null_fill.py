@@ -45,7 +45,7 @@ def check_permitted(null: NullPolicy, fill: NullFill | None, owner: str) -> None
     if fill is None:
         raise UsageError(
             f"null is {null!r}, but {owner} knows no value for missing ones: its data was read "
-            "without --null (null=). Read that data anew with it."
+            "without --null (null=, for retrain data.null). Read that data anew with it."
         )
     if null != fill.policy:
         raise UsageError(
@@ -149,7 +149,8 @@ def joined_fill(
         raise DataError(
             f"{what}: missing values have different values in their data: those of {name!r} are "
             f"filled with {ours:.6g} (the {first.policy}) and with {theirs:.6g} (the "
-            f"{fill.policy}). Ingest all of it with the values of one of them: --null-from."
+            f"{fill.policy}). Ingest all of it with the values of one of them: dranking "
+            "ingest --null-from."
         )
     gaps = np.logical_or.reduce([fill.gaps for fill in known])
     return first.with_gaps(gaps)

@@ -19,11 +19,12 @@ Steps: TypeAlias = tuple[NullFill | Scaling, ...]
 
 NO_VALUE = (
     "the model knows no value for it, since its training data has none for missing values. Train "
-    "with --null mean (null='mean'; or minimum, or zero)"
+    "with --null mean (null='mean', for retrain data.null; or minimum, or zero)"
 )
 NO_GAP = (
     "its training data lacks no value of this feature. Say with --null (in Python "
-    "model.permitting_nulls) that the value of the training data stands for missing values"
+    "model.permitting_nulls, for retrain data.null) that the value of the training "
+    "data stands for missing values"
 )
 WITHIN_QUERY = (
     "the feature is scaled by the other values of its query, which a filled value would move. "
@@ -215,7 +216,7 @@ def check_filled_alike(names: Sequence[str], fill: NullFill | None, data: NullFi
             f"missing values of {len(other)} feature(s) of the model were filled with other values "
             f"than the model's: those of {names[first]!r} with {data.values[first]:.6g}, the "
             f"{data.policy} of the data itself, where the model has {ours}. Give the table itself, "
-            "or ingest it with --null-from and the model or its training data."
+            "or ingest it with dranking ingest --null-from and the model or its training data."
         )
 
 

@@ -42,6 +42,7 @@ def vespa(terms: Sequence[Term], name: str) -> str:
         lambda name: name if "(" in name else f"attribute({name})",
         " " * 12,
         log=_vespa_log,
+        filled=lambda x, value: f"if (isNan({x}), {value}, {x})",
     )
     return (
         f"rank-profile {name} inherits default {{\n"
@@ -53,10 +54,17 @@ def sql(terms: Sequence[Term], name: str) -> str:
     """Write an SQL expression over columns with the names of the features.
 
     Documents are ranked by ORDER BY this expression DESC. Literals are floating point in every
-    dialect. A NULL feature makes the score NULL.
+    dialect. A NULL feature makes the score NULL, unless a value of the training stands for it.
     """
     comment = " ".join(name.split())
-    score = _sum(terms, _quoted, "", literal=_sql_literal, log=_sql_log)
+    score = _sum(
+        terms,
+        _quoted,
+        "",
+        literal=_sql_literal,
+        log=_sql_log,
+        filled=lambda x, value: f"COALESCE({x}, {value})",
+    )
     return f"-- score of the ranking model {comment}\n{score}\n"
 
 
@@ -91,6 +99,7 @@ def python(terms: Sequence[Term], name: str) -> str:
     """
     quantiles = any(isinstance(term.form, Quantile) for term in terms)
     logs = any(isinstance(term.form, Log) for term in terms)
+    may_miss = {term.name for term in terms if term.missing is not None}
     lines = [
         f'"""Score of the ranking model {_in_docstring(name)}; higher ranks first."""',
         "",
@@ -102,6 +111,7 @@ def python(terms: Sequence[Term], name: str) -> str:
         *(f"    {name!r}," for name in dict.fromkeys(term.name for term in terms)),
         ")",
         *(_quantile_lines(terms) if quantiles else []),
+        *(_FILLED_LINES if may_miss else []),
         "",
         "",
         "def score(features):",
@@ -109,13 +119,23 @@ def python(terms: Sequence[Term], name: str) -> str:
         "    return "
         + _sum(
             terms,
-            lambda name: f"features[{name!r}]",
+            lambda name: f"features.get({name!r})" if name in may_miss else f"features[{name!r}]",
             " " * 8,
             wrap="()",
             log=lambda x: f"copysign(log1p(abs({x})), {x})",
+            filled=lambda x, value: f"filled({x}, {value})",
         ),
     ]
     return "\n".join(lines) + "\n"
+
+
+_FILLED_LINES = (
+    "",
+    "",
+    "def filled(x, value):",
+    '    """The value that stood for missing ones in the training, if x is None or NaN."""',
+    "    return value if x is None or x != x else x",
+)
 
 
 def _quantile_lines(terms: Sequence[Term]) -> list[str]:
@@ -151,6 +171,7 @@ def _sum(
     indent: str,
     *,
     log: Callable[[str], str],
+    filled: Callable[[str, str], str],
     literal: Callable[[float], str] = repr,
     wrap: str = "",
 ) -> str:
@@ -158,6 +179,8 @@ def _sum(
     parts = []
     for place, term in enumerate(terms):
         value = reference(term.name)
+        if term.missing is not None:
+            value = filled(value, _signed(term.missing, literal))
         if isinstance(term.form, Log):
             value = log(value)
         elif term.form is not None:

@@ -14,7 +14,7 @@ from dranking.export.elasticsearch import ElasticsearchModel, elasticsearch
 from dranking.export.expressions import python, sql, vespa
 from dranking.export.onnx import onnx
 from dranking.export.solr import SolrModel, solr
-from dranking.export.terms import Term, check_float32, check_forms, terms_of
+from dranking.export.terms import Term, check_float32, check_forms, other_than_zero, terms_of
 from dranking.files.json_files import read_json
 from dranking.files.places import AnyPlace, as_place
 from dranking.rankers.linear.model import MAX_MODEL_BYTES, LinearModel
@@ -31,6 +31,8 @@ _WRITERS: dict[str, Callable[[Sequence[Term], str], str | bytes]] = {
     "sql": sql,
     "python": python,
 }
+_ZERO_FOR_MISSING = ("solr", "elasticsearch", "opensearch")
+"""Formats whose features are 0 where an engine finds no value, and that cannot say otherwise."""
 _IN_FLOAT32 = ("solr", "elasticsearch", "opensearch", "onnx")
 _FORMS: dict[str, tuple[type[Log | Quantile], ...]] = {
     "vespa": (Log,),
@@ -64,10 +66,14 @@ def export_model(
     *,
     name: str = "dranking",
     feature_names: Mapping[str, str] | None = None,
+    missing_as_zero: bool = False,
 ) -> str | bytes:
     """Export a model to the format of an engine.
 
-    The engine's scores equal `LinearModel.predict` up to float32 rounding.
+    The engine's scores equal `LinearModel.predict` up to float32 rounding. So do scores of
+    documents with missing values where the training data lacks values, too: None or NaN in Python,
+    NULL in SQL, NaN in Vespa and ONNX. The models of Solr, Elasticsearch and OpenSearch have no
+    such values, and these engines take 0.
 
     Parameters
     ----------
@@ -82,6 +88,9 @@ def export_model(
         Name of the model in the engine: letters, digits, ``_``, ``-`` and ``.``.
     feature_names
         Names of features in the engine, for the features whose names differ.
+    missing_as_zero
+        Export to an engine that takes 0 for missing values although another value stood for them in
+        the training.
 
     Returns
     -------
@@ -90,13 +99,14 @@ def export_model(
     Raises
     ------
     UsageError
-        If the engine cannot express the model or a name, or the format is unknown.
+        If the engine cannot express the model or a name, takes other values for missing ones than
+        the training, or the format is unknown.
     """
     if form not in _WRITERS:
         raise UsageError(f"format {form!r} is unknown; choose one of {', '.join(FORMATS)}.")
     if hasattr(model, "to_model"):
         model = model.to_model()
-    if hasattr(model, "steps") or hasattr(model, "best_estimator_"):
+    if hasattr(model, "named_steps") or hasattr(model, "best_estimator_"):
         raise UsageError(
             f"a {type(model).__name__} is exported by way of its model: "
             "export_model(dranking.to_model(pipeline), ...), which folds scalers and selectors "
@@ -114,9 +124,32 @@ def export_model(
         )
     terms = terms_of(model, feature_names)
     check_forms(terms, form, _FORMS.get(form, ()))
+    zeroed = zero_for_missing(model, form)
+    if zeroed and not missing_as_zero:
+        raise UsageError(
+            f"{zeroed}. Give the features of the engine these default values, or accept the zeros, "
+            "and export with --missing-as-zero (in Python missing_as_zero=True, for retrain "
+            "export.missing_as_zero); or export to vespa, onnx, sql or python."
+        )
     if form in _IN_FLOAT32:
         check_float32(terms, form)
     return _WRITERS[form](terms, name)
+
+
+def zero_for_missing(model: LinearModel, form: Format) -> str:
+    """A sentence on missing values that an engine takes for 0; empty if it takes none for 0.
+
+    Parameters
+    ----------
+    model
+        The model that is exported.
+    form
+        The format of the engine.
+    """
+    values = other_than_zero(terms_of(model)) if form in _ZERO_FOR_MISSING else ""
+    if not values:
+        return ""
+    return f"{form} takes a missing value for 0, and in the training it stood for {values}"
 
 
 def import_model(path: AnyPlace, form: Format) -> LinearModel:

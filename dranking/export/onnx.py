@@ -1,4 +1,4 @@
-"""ONNX: a graph of four operators, and of fourteen for logarithms, for onnxruntime and others."""
+"""ONNX: a graph of few operators, for onnxruntime and others."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ OPSET = 13
 def onnx(terms: Sequence[Term], name: str) -> bytes:
     """Serialise a graph from ``features`` (n, n_features) float32 to ``scores`` (n,) float32.
 
+    A missing value is NaN.
     The metadata entry ``features`` has the names of the features in the order of the columns.
 
     Raises
@@ -36,13 +37,21 @@ def onnx(terms: Sequence[Term], name: str) -> bytes:
     }
     logged = np.array([term.form is not None for term in terms])
     nodes = []
-    value = "features"
+    value = raw = "features"
+    if any(term.missing is not None for term in terms):
+        gaps = [np.nan if term.missing is None else term.missing for term in terms]
+        constants["for_missing"] = np.array(gaps, dtype=np.float32)
+        value = raw = "filled"
+        nodes = [
+            helper.make_node("IsNaN", ["features"], ["is_missing"]),
+            helper.make_node("Where", ["is_missing", "for_missing", "features"], [raw]),
+        ]
     if logged.any():
         one, zero = np.array(1, dtype=np.float32), np.array(0, dtype=np.float32)
         constants |= {"one": one, "zero": zero, "logged": logged}
         value = "forms"
-        nodes = [
-            helper.make_node("Abs", ["features"], ["size"]),
+        nodes += [
+            helper.make_node("Abs", [raw], ["size"]),
             helper.make_node("Add", ["size", "one"], ["above_one"]),
             # ONNX has no log1p, and 1 + |x| rounds digits of a small x away. For the rounded sum u,
             # log(u) / (u - 1) is exact to rounding, and nearly equal to log1p(|x|) / |x|.
@@ -51,8 +60,8 @@ def onnx(terms: Sequence[Term], name: str) -> bytes:
             helper.make_node("Div", ["log", "rounded"], ["slope"]),
             helper.make_node("Greater", ["rounded", "zero"], ["seen"]),
             helper.make_node("Where", ["seen", "slope", "one"], ["factor"]),
-            helper.make_node("Mul", ["features", "factor"], ["signed_log"]),
-            helper.make_node("Where", ["logged", "signed_log", "features"], [value]),
+            helper.make_node("Mul", [raw, "factor"], ["signed_log"]),
+            helper.make_node("Where", ["logged", "signed_log", raw], [value]),
         ]
     nodes += [
         helper.make_node("Sub", [value, "mean"], ["centred"]),

@@ -14,7 +14,7 @@ import numpy as np
 
 from dranking.data.column_forms import ColumnForms, Scaling, source_names
 from dranking.data.transforms import Form, Log, Quantile, QueryMinMax, QueryRank
-from dranking.errors import UsageError
+from dranking.errors import UsageError, listed
 from dranking.rankers.linear.model import LinearModel
 
 
@@ -29,6 +29,9 @@ class Term(NamedTuple):
         Finite numbers; the scale is positive.
     form
         A scaling of this feature that is not linear; None if there is none.
+    missing
+        The value that stands for a missing value, before any scaling; None where the training data
+        has no gaps, so that a missing value has no score.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Term(NamedTuple):
     mean: float
     scale: float
     form: Log | Quantile | None = None
+    missing: float | None = None
 
     @property
     def is_scaled(self) -> bool:
@@ -60,9 +64,17 @@ def terms_of(model: LinearModel, names: Mapping[str, str] | None = None) -> list
     """
     names_there = _engine_names(model, names or {})
     return [
-        _term(name, weight, [_form_of(step, column) for step in model.transforms])
+        _term(name, weight, [_form_of(step, column) for step in model.transforms])._replace(
+            missing=_value_of_gap(model, column)
+        )
         for column, (name, weight) in enumerate(zip(names_there, model.weights, strict=True))
     ]
+
+
+def _value_of_gap(model: LinearModel, column: int) -> float | None:
+    """The value for a missing one; None if the training data has no gap in the feature."""
+    fill = model.fill
+    return fill.values[column] if fill is not None and fill.gaps[column] else None
 
 
 def _form_of(transform: Scaling, column: int) -> Form | None:
@@ -111,6 +123,17 @@ def check_forms(
                 "engine's feature hold the scaled value and train on such values, or train on raw "
                 "or standard-scaled features."
             )
+
+
+def other_than_zero(terms: Sequence[Term]) -> str:
+    """The values for missing ones that are not 0, by feature; empty if there are none.
+
+    Examples
+    --------
+    >>> other_than_zero([Term("rating", 1.0, 0.0, 1.0, missing=4.5), Term("age", 1.0, 0.0, 1.0)])
+    'rating 4.5'
+    """
+    return listed([f"{term.name} {term.missing:g}" for term in terms if term.missing])
 
 
 def check_float32(terms: Sequence[Term], engine: str) -> None:

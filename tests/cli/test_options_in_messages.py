@@ -77,7 +77,16 @@ SHOWN_BY: dict[str, Sequence[str]] = {
     "cli/parsing/score_files.py": ["predict"],
     **{
         f"cli/commands/{name}.py": [name]
-        for name in ("bounds", "evaluate", "predict", "quickstart", "report", "retrain", "tune")
+        for name in (
+            "bounds",
+            "evaluate",
+            "info",
+            "predict",
+            "quickstart",
+            "report",
+            "retrain",
+            "tune",
+        )
     },
     "cli/commands/select.py": ["select"],
     "errors.py": [n for n in COMMANDS if "--normalize" in OPTIONS[n]],

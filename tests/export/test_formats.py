@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dranking as dr
+from dranking.data.null_fill import NullFill
 from dranking.data.scaling import scaled
 from dranking.data.transforms import Log, QueryMinMax, QueryRank, Standard
 from dranking.errors import DataError, UsageError
@@ -105,6 +106,50 @@ def test_scores_are_those_of_the_model(form, draw, seed):
     assert (np.sign(found[:, None] - found) == np.sign(expected[:, None] - expected))[gaps].all()
 
 
+def with_gaps(model, seed, n=20):
+    """A model that knows values for two features in three, and rows that lack some of these."""
+    rng = np.random.default_rng(seed)
+    n_features = len(model.weights)
+    gaps = rng.random(n_features) < 2 / 3
+    values = rng.normal(0, 3, n_features).astype(np.float32)
+    fill = NullFill(policy="mean", values=values.tolist(), gaps=gaps.tolist())
+    X = rng.normal(0, 3, (n, n_features)).astype(np.float32)
+    missing = (rng.random((n, n_features)) < 0.4) & gaps
+    by_hand = X.copy()
+    for row in range(n):
+        for column in range(n_features):
+            if missing[row, column]:
+                by_hand[row, column] = values[column]
+    expected = model.predict(by_hand, qid=np.zeros(n))
+    return model.model_copy(update={"fill": fill}), np.where(missing, np.nan, X), expected
+
+
+@pytest.mark.parametrize(
+    ("form", "absent"),
+    [
+        ("vespa", math.nan),
+        ("sql", None),
+        ("python", None),
+        ("python", math.nan),
+        ("onnx", math.nan),
+    ],
+)
+@given(draw=st.data(), seed=st.integers(0, 1000))
+def test_missing_values_score_as_in_the_training(form, absent, draw, seed):
+    if form == "onnx":
+        pytest.importorskip("onnx")
+    model, X, expected = with_gaps(draw.draw(models(logs=True)), seed)
+    names = model.feature_names
+    rows = [
+        {name: absent if np.isnan(x) else float(x) for name, x in zip(names, row, strict=True)}
+        for row in X
+    ]
+    reader = {**READERS, "onnx": onnx_scores}[form]
+    found = reader(export_model(model, form), rows)
+    size = np.abs(np.array(model.weights)).sum() * 60 + 1e-6
+    np.testing.assert_allclose(found, expected, rtol=0, atol=size * 2e-6)
+
+
 @given(model=models(logs=True), seed=st.integers(0, 1000))
 def test_onnx_scores_are_those_of_the_model(model, seed):
     pytest.importorskip("onnx")
@@ -113,6 +158,32 @@ def test_onnx_scores_are_those_of_the_model(model, seed):
     assert found.dtype == np.float32
     size = np.abs(np.array(model.weights)).sum() * 60 + 1e-6
     np.testing.assert_allclose(found, model.predict(data), rtol=0, atol=size * 2e-6)
+
+
+@pytest.mark.parametrize("form", ["solr", "elasticsearch", "opensearch"])
+def test_engines_that_take_zero_for_missing_values(form):
+    """Refused unless zero is what the training took, or is accepted."""
+
+    def filled(value):
+        fill = NullFill(policy="mean", values=(value, 1.0), gaps=(True, False))
+        return SIMPLE.model_copy(update={"fill": fill})
+
+    with pytest.raises(
+        UsageError, match=rf"{form} takes a missing .* for title 4\.5\. .*zero=True"
+    ):
+        export_model(filled(4.5), form)
+    accepted = export_model(filled(4.5), form, missing_as_zero=True)
+    assert accepted == export_model(filled(0.0), form) == export_model(SIMPLE, form)
+
+
+def test_a_missing_key_is_a_missing_value_in_python():
+    fill = NullFill(policy="mean", values=(4.5, 1.0), gaps=(True, False))
+    text = export_model(SIMPLE.model_copy(update={"fill": fill}), "python")
+    namespace = {}
+    exec(text, namespace)
+    assert namespace["score"]({"clicks": 1.0}) == 0.5 * 4.5 - 2.0 * 1.0
+    with pytest.raises(KeyError, match="clicks"):
+        namespace["score"]({"title": 1.0})
 
 
 @pytest.mark.parametrize("form", ["solr", "elasticsearch", "opensearch"])

@@ -60,6 +60,7 @@ def vespa_scores(text, rows):
             "attribute": lambda name, row=row: row[name],
             "log": np.log,
             "fabs": abs,
+            "isNan": lambda value: value != value,
             "either": lambda condition, first, second: first if condition else second,
             "max": max,
             "bm25": lambda name, row=row: row[f"bm25({name})"],

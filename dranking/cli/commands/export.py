@@ -46,15 +46,23 @@ def export(
             "the names differ."
         ),
     ] = None,
+    missing_as_zero: Annotated[
+        bool,
+        typer.Option(
+            "--missing-as-zero",
+            help="Export to Solr, Elasticsearch or OpenSearch although these take 0 for a "
+            "missing value and another value stood for it in the training; the card says so.",
+        ),
+    ] = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Export a linear model to the format of an engine.
 
-    The engine gives the same scores as predict. A model card is written beside the export, as
-    OUTPUT.card.json and OUTPUT.card.html.
+    The engine gives the same scores as predict, also where values are missing. A model card is
+    written beside the export, as OUTPUT.card.json and OUTPUT.card.html.
     """
-    from dranking.export.formats import export_model
+    from dranking.export.formats import export_model, zero_for_missing
     from dranking.rankers.linear.model import load_model
     from dranking.report.card import card_files, model_card
 
@@ -63,8 +71,17 @@ def export(
         check_output_file(file, overwrite)
     names = None if feature_names is None else _read_names(feature_names)
     stored = load_model(model)
-    content = export_model(stored, form, name=name, feature_names=names)  # type: ignore[arg-type]
+    content = export_model(
+        stored,
+        form,  # type: ignore[arg-type]
+        name=name,
+        feature_names=names,
+        missing_as_zero=missing_as_zero,
+    )
     origin = {"model": redacted(str(model)), "format": form, "command": typed_command(context)}
+    if zeroed := zero_for_missing(stored, form):  # type: ignore[arg-type]
+        origin["missing values"] = zeroed
+        note(f"warning: {zeroed}.")
     card = model_card(stored, name, files={output.name: content}, origin=origin)
     atomic_write(output, content, overwrite=overwrite)
     for file_name, text in card_files(card).items():

@@ -171,8 +171,8 @@ def united_layout(schemas: Schemas, columns: Columns, *, allow_absent: bool) -> 
         if allow_absent or not ("it lacks" in str(error) or "it adds" in str(error)):
             raise
         raise DataError(
-            f"{error} Or say with --null zero, --null minimum or --null mean what stands for the "
-            "values of columns that a file lacks."
+            f"{error} Or say with --null zero, --null minimum or --null mean (for retrain "
+            "data.null) what stands for the values of columns that a file lacks."
         ) from error
 
 

@@ -80,7 +80,7 @@ def known_fill(rows: RowRules, before: StoredDataset | None) -> HasFill | None:
     if rows.null_from.fill is None:
         raise UsageError(
             "null_from: it knows no value for missing ones, since its training data was read "
-            "without --null (null=)."
+            "without --null (null=, for retrain data.null)."
         )
     check_permitted(rows.null, rows.null_from.fill, "what null_from names")
     return rows.null_from

@@ -47,11 +47,11 @@ _MESSAGES = {
     tokenizer.INDEX_LARGE: f"the feature index of {{word}} exceeds {tokenizer.MAX_INDEX}.",
     tokenizer.BAD_VALUE: (
         "the value in {word} is not a finite number. Correct it, or write NULL if it is missing "
-        "and pass --null zero, minimum or mean."
+        "and pass --null zero, minimum or mean (null=, for retrain data.null)."
     ),
     tokenizer.NULL_VALUE: (
-        "the value in {word} is missing. Pass --null zero, minimum or mean to say what to put "
-        "in its place."
+        "the value in {word} is missing. Pass --null zero, minimum or mean (null=, for retrain "
+        "data.null) to say what to put in its place."
     ),
     tokenizer.VALUE_RANGE: (
         f"the value in {{word}} is beyond float32 (about {_MAX_FLOAT32:.2g}); rescale the feature."

@@ -23,8 +23,9 @@ LIMIT = "limit or rescale the feature first, as DataFrame.clip does."
 """Advice on values that float32 does not hold."""
 
 REPLACE = (
-    "say with --null zero, --null minimum or --null mean (in Python null=) where training data is "
-    "read what stands for missing values: the model then knows the value of each feature."
+    "say with --null zero, --null minimum or --null mean (in Python null=, for retrain "
+    "data.null) where training data is read what stands for missing values: the model then knows "
+    "the value of each feature."
 )
 """Advice on missing values."""
 

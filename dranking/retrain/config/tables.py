@@ -218,6 +218,9 @@ class ExportConfig(BaseModel):
         Name of the model in the engine.
     feature_names
         Feature names of the model to names in the engine, where the names differ.
+    missing_as_zero
+        Whether to export to an engine that takes 0 for missing values although another value stood
+        for them in the training.
     """
 
     model_config = STRICT
@@ -225,6 +228,7 @@ class ExportConfig(BaseModel):
     formats: tuple[Format, ...] = ()
     name: str = "dranking"
     feature_names: dict[str, str] = Field(default_factory=dict)
+    missing_as_zero: bool = False
 
 
 class RegistryConfig(BaseModel):

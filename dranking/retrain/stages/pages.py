@@ -7,8 +7,10 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from dranking.export.formats import zero_for_missing
 from dranking.files.reading import read_bytes
 from dranking.files.writing.atomic_files import atomic_write
+from dranking.rankers.linear.model import LinearModel
 from dranking.report.card import model_card
 from dranking.report.page import render
 from dranking.report.sections import page_of
@@ -30,8 +32,9 @@ def model_card_of(
     verdict: Verdict,
 ) -> dict[str, Any]:
     """The card of the challenger."""
+    model = workflow.load(run.version_folder)
     return model_card(
-        workflow.load(run.version_folder),
+        model,
         f"Retraining run {run.run_id}",
         files=exports,
         judged={
@@ -43,9 +46,18 @@ def model_card_of(
         origin={
             "run": run.run_id,
             "champion": evaluated.against or "none yet",
+            **_zeroed(run, model),
             **_written_by(run),
         },
     )
+
+
+def _zeroed(run: Run, model: Any) -> dict[str, str]:
+    """What engines take for missing values where that is not what the training took."""
+    if not isinstance(model, LinearModel):
+        return {}
+    said = [zero_for_missing(model, form) for form in run.config.export.formats]
+    return {"missing values": "; ".join(filter(None, said))} if any(said) else {}
 
 
 def _written_by(run: Run) -> dict[str, str]:

@@ -297,7 +297,13 @@ class LinearWorkflow:
         """Export the challenger in the configured formats: file names to contents."""
         config, model = self._run.config.export, self.load(self._run.version_folder)
         names = {k: v for k, v in config.feature_names.items() if k in model.feature_names}
-        export = partial(export_model, model, name=config.name, feature_names=names)
+        export = partial(
+            export_model,
+            model,
+            name=config.name,
+            feature_names=names,
+            missing_as_zero=config.missing_as_zero,
+        )
         return {f"{form}{SUFFIXES[form]}": export(form) for form in config.formats}
 
     def describe(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dranking as dr
+from dranking.data.null_fill import NullFill
 from dranking.export.formats import FORMATS
 
 
@@ -104,3 +105,20 @@ def test_every_export_has_a_model_card(dranking, model_file, tmp_path):
     assert code == 2
     assert "ltr.sql.card.json" in err
     assert not output.exists()
+
+
+def test_zeros_for_missing_values_are_accepted_by_name_and_stand_on_the_card(dranking, tmp_path):
+    fill = NullFill(policy="mean", values=(4.5, 0.0), gaps=(True, True))
+    model = dr.LinearModel(feature_names=("rating", "bm25"), weights=(1.0, 2.0), fill=fill)
+    model.save(tmp_path / "model.json")
+    call = "export", tmp_path / "model.json", "--format", "elasticsearch", "-o", tmp_path / "es"
+    code, _, err = dranking(*call)
+    assert code == 2
+    assert "for rating 4.5." in err
+    assert not (tmp_path / "es").exists()
+    code, _, err = dranking(*call, "--missing-as-zero")
+    assert code == 0, err
+    assert "warning: elasticsearch takes a missing value for 0" in err
+    said = json.loads((tmp_path / "es.card.json").read_text())["origin"]["missing values"]
+    assert said.endswith("for rating 4.5")
+    assert said in (tmp_path / "es.card.html").read_text()
