@@ -141,7 +141,7 @@ def _terms(sums: Array, columns: NDArray[np.int64], triangle: Array, k: int, pla
     column: the smallest of the columns that add up to another is the difference of all the others.
     """
     j = columns[place]
-    terms, weights = np.sqrt(sums[0, j, j]), np.empty(k)
+    terms, weights = float(np.sqrt(sums[0, j, j])), np.empty(k)
     for i in range(k - 1, -1, -1):
         weights[i] = triangle[0, i, j]
         for t in range(i + 1, k):
@@ -271,14 +271,14 @@ class PairRidge:
         system[:, -1, :-1] = system[:, :-1, -1] = vector
         own = pair_factor(system)
         solved = np.ascontiguousarray(own.triangle[:, :, -1])
-        _back_substitute(frozen(own.triangle), solved)
+        back_substitute(frozen(own.triangle), solved)
         ordered = np.zeros_like(vector)
         ordered[:, own.columns[: own.rank]] = solved
         return product_of_pairs(self._transposed, ordered)
 
 
 @kernel
-def _back_substitute(triangle: Array, vector: Array) -> None:
+def back_substitute(triangle: Array, vector: Array) -> None:
     """Overwrite the vector (2, r) of pairs with the solution of R x = v."""
     for k in range(vector.shape[1] - 1, -1, -1):
         own = (vector[0, k], vector[1, k])
