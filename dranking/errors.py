@@ -70,6 +70,9 @@ STATED_ACCURACY = 1e-6
 SCALE = '--normalize standard, in Python normalize="standard"'
 """The way to scale features, on the command line and in Python, for messages."""
 
+NO_DIGIT = 0.1
+"""Relative error by rounding from which on the first digit of a number is not certain."""
+
 MOST_NAMES = 10
 """Names in a message."""
 
@@ -119,6 +122,19 @@ def quoted(names: Sequence[str], most: int = 20) -> str:
     """
     shown = ", ".join(map(repr, names[:most]))
     return f"{shown}, ... ({len(names)} in all)" if len(names) > most else shown
+
+
+def moved_by(share: float) -> str:
+    """By how much rounding may have moved a number, for messages.
+
+    Examples
+    --------
+    >>> moved_by(3e-5), moved_by(0.99999)
+    ('by a share of 3e-05', 'so far that no digit is certain')
+    """
+    if share >= NO_DIGIT:
+        return "so far that no digit is certain"
+    return f"by a share of {share:.0e}"
 
 
 class ComparisonWarning(UserWarning):

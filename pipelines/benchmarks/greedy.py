@@ -9,6 +9,7 @@ and the state of every query.
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -61,6 +62,7 @@ class Size(NamedTuple):
 
 
 SIZES = (Size(70_000, 46, 40, {}, {}), Size(200_000, 136, 50, {10: 20.0}, {46: 3.2}))
+COLLINEAR = Size(5_000, 136, 25, {}, {})
 QUICK = (Size(7_000, 46, 40, {}, {}), Size(20_000, 136, 50, {}, {}))
 
 
@@ -110,7 +112,7 @@ def load_dataset(size: Size) -> Dataset:
 
 def measure(options: argparse.Namespace) -> Sequence[Figure]:
     """Figures of all sizes and numbers of features."""
-    figures: list[Figure] = []
+    figures = collinear(COLLINEAR, COLLINEAR.n_features * 3 // 4)
     for size in QUICK if options.quick else SIZES:
         arrays = make_arrays(size)
         for n_features in SELECTED:
@@ -154,6 +156,31 @@ def speed(size: Size, arrays: Arrays, n_features: int, rounds: int) -> list[Figu
         figure(f"criterion off by, {at}", float(difference), "", peer=PEER, at_most=1e-9),
         figure(f"passes over X, {at}", selection.n_passes, ""),
         figure(f"over the memory floor, {at}", times["ours"] / floor, "x"),
+    ]
+
+
+def collinear_arrays(size: Size, n_base: int) -> Arrays:
+    """Base columns of raw units from 1e-3 to 1e9; all others are sums and multiples of these."""
+    arrays, rng = make_arrays(size), np.random.default_rng(1)
+    X = np.exp(arrays.X.astype(np.float64)) * 10.0 ** rng.uniform(-3.0, 9.0, size.n_features)
+    X = X.astype(np.float32)
+    for j in range(n_base, size.n_features):
+        a, b = rng.choice(n_base, 2, replace=False)
+        X[:, j] = X[:, a] * np.float32(1.024) if j % 3 == 0 else X[:, a] + X[:, b]
+    return Arrays(X, arrays.y, arrays.query_ptr)
+
+
+def collinear(size: Size, n_base: int) -> list[Figure]:
+    """Time and passes for all features of raw data whose columns depend on each other."""
+    dataset, k = collinear_arrays(size, n_base).dataset(), size.n_features
+    start = time.perf_counter()
+    selection = select(k, dataset)
+    seconds, at = time.perf_counter() - start, f"collinear, raw, {size}, k = {k}"
+    [path] = selection.paths
+    return [
+        figure(f"passes a pick, {at}", selection.n_passes / k, "", at_most=1.5),
+        figure(f"share by which rounding moves errors, {at}", path.relative_rounding, ""),
+        figure(f"time, {at}", seconds, "s"),
     ]
 
 

@@ -8,6 +8,7 @@ formulas are those of ``dranking/rankers/greedy/THEORY.md``.
 
 For all features at once, `all_features` works in the eigenvectors of A, `orthogonal` and
 `pair_factor` (in double-double) in orthogonal factors of the documents, and `held_out` in factors
-of a few kept features; see ``dranking/rankers/rankrls/THEORY.md``. `rounding` and `factor_rounding`
+of a few kept features; see ``dranking/rankers/rankrls/THEORY.md``. `elimination` and `added` select
+features one by one on the factor in double-double. `rounding` and `factor_rounding`
 estimate rounding errors; `rounding` also makes errors equal that only rounding tells apart.
 """

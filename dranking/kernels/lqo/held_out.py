@@ -160,11 +160,11 @@ def hold_out(
     removals
         Whether to find errors without each feature.
     """
-    for queries, stack in _stacks(_rotated(rows, labels, ridge), query_ptr):
+    for queries, stack in stacked_queries(_rotated(rows, labels, ridge), query_ptr):
         turned, right = stack[:, :, :-1], stack[:, :, -1:]
         along = turned @ ridge.directions if removals else turned[:, :, :0]
         systems = np.eye(turned.shape[1]) - turned @ turned.transpose(0, 2, 1)
-        margins = _margins(turned, systems)
+        margins = least_eigenvalues(turned, systems)
         # These systems may be singular, and their solutions are not used.
         systems[margins < LEAST_MARGIN] = np.eye(systems.shape[1])
         both = np.concatenate((right, along), axis=2)
@@ -208,7 +208,7 @@ def _rotated(rows: Array, labels: Array, ridge: Ridge) -> Array:
     return np.column_stack((turned, labels - turned @ ridge.products))
 
 
-def _stacks(rows: Array, query_ptr: Indices) -> Iterator[tuple[NDArray[np.intp], Array]]:
+def stacked_queries(rows: Array, query_ptr: Indices) -> Iterator[tuple[NDArray[np.intp], Array]]:
     """Yield queries of similar size, and their rows (n_queries, l, n), with rows of zeros.
 
     Queries with more rows than columns are replaced by their R: no product of columns changes.
@@ -226,7 +226,7 @@ def _stacks(rows: Array, query_ptr: Indices) -> Iterator[tuple[NDArray[np.intp],
         yield queries, stack
 
 
-def _margins(turned: Array, systems: Array) -> Array:
+def least_eigenvalues(turned: Array, systems: Array) -> Array:
     """Lower bounds of the smallest eigenvalues of I - W W'; the eigenvalues if these are small."""
     margins: Array = 1.0 - np.square(turned).sum(axis=(1, 2))
     doubtful = margins < 0.5

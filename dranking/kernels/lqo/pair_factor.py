@@ -31,8 +31,8 @@ from dranking.kernels.machine.compile import frozen, kernel
 Array = NDArray[np.float64]
 
 DEPENDENT = 16.0
-"""The rest of the square of a column of norm 1 counts as zero below this number times n times
-`UNIT`."""
+"""The square of what a column has left beside the pivots counts as zero below this number times n
+times `UNIT` times the square of the column's terms: what it takes of each pivot, and itself."""
 
 STRIP = 32
 """Number of rows that are solved at a time: with some hundred columns, they fit into the
@@ -79,7 +79,7 @@ def _factor(sums: Array, dependent: float, columns: NDArray[np.int64], triangle:
     for j in range(n):
         rest[0, j], rest[1, j] = sums[0, j, j], sums[1, j, j]
     for k in range(n):
-        place = _largest(rest, sums, dependent, columns, k)
+        place = _largest_independent(rest, sums, dependent, columns, triangle, k)
         if place < 0:
             return k
         columns[k], columns[place] = columns[place], columns[k]
@@ -110,14 +110,45 @@ def _factor(sums: Array, dependent: float, columns: NDArray[np.int64], triangle:
 
 
 @kernel
-def _largest(rest: Array, sums: Array, dependent: float, columns: NDArray[np.int64], k: int) -> int:
-    """Place, from k on, of the largest column that is left; -1 if all depend on the pivots."""
-    place, most = -1, 0.0
-    for t in range(k, len(columns)):
-        j = columns[t]
-        if rest[0, j] > dependent * sums[0, j, j] and rest[0, j] > most:
-            place, most = t, rest[0, j]
-    return place
+def _largest_independent(
+    rest: Array,
+    sums: Array,
+    dependent: float,
+    columns: NDArray[np.int64],
+    triangle: Array,
+    k: int,
+) -> int:
+    """Place, from k on, of the largest column that is left; -1 if all depend on the pivots.
+
+    The `rest` of columns that turn out to be dependent becomes 0.
+    """
+    while True:
+        place, most = -1, 0.0
+        for t in range(k, len(columns)):
+            if rest[0, columns[t]] > most:
+                place, most = t, rest[0, columns[t]]
+        if place < 0 or most > dependent * _terms(sums, columns, triangle, k, place) ** 2:
+            return place
+        rest[0, columns[place]] = rest[1, columns[place]] = 0.0
+
+
+@kernel
+def _terms(sums: Array, columns: NDArray[np.int64], triangle: Array, k: int, place: int) -> float:
+    """Norm of a column, and of the terms by which the first k pivots predict it, all summed.
+
+    Products of columns are rounded by a share of the norms of both. So the square of the rest of a
+    column is rounded by a share of the square of these terms, which may be far larger than the
+    column: the smallest of the columns that add up to another is the difference of all the others.
+    """
+    j = columns[place]
+    terms, weights = float(np.sqrt(sums[0, j, j])), np.empty(k)
+    for i in range(k - 1, -1, -1):
+        weights[i] = triangle[0, i, j]
+        for t in range(i + 1, k):
+            weights[i] -= triangle[0, i, columns[t]] * weights[t]
+        weights[i] /= triangle[0, i, columns[i]]
+        terms += abs(weights[i]) * np.sqrt(sums[0, columns[i], columns[i]])
+    return terms
 
 
 def orthogonal_pairs(pairs: Array, factor: PairFactor) -> Array:
@@ -240,14 +271,14 @@ class PairRidge:
         system[:, -1, :-1] = system[:, :-1, -1] = vector
         own = pair_factor(system)
         solved = np.ascontiguousarray(own.triangle[:, :, -1])
-        _back_substitute(frozen(own.triangle), solved)
+        back_substitute(frozen(own.triangle), solved)
         ordered = np.zeros_like(vector)
         ordered[:, own.columns[: own.rank]] = solved
         return product_of_pairs(self._transposed, ordered)
 
 
 @kernel
-def _back_substitute(triangle: Array, vector: Array) -> None:
+def back_substitute(triangle: Array, vector: Array) -> None:
     """Overwrite the vector (2, r) of pairs with the solution of R x = v."""
     for k in range(vector.shape[1] - 1, -1, -1):
         own = (vector[0, k], vector[1, k])

@@ -87,7 +87,7 @@ class BackwardSearch(Search):
             selected = [feature for feature in self.path.selected if feature != self._drop]
         else:
             selected = self._allowed.tolist()
-        self.path.keep(selected, self._gram, Doubt())
+        self.path.keep(selected, Doubt())
 
     def covers(self, kept: Sequence[int]) -> bool:
         """Whether the search reaches sets with as many features as `kept`."""

@@ -6,12 +6,14 @@ of the solves, is a share of the feature's whole square. So the quotient of both
 rounding error, estimates the digits lost in every held-out system at no cost.
 
 In a round, a candidate that nearly depends on the selected features, or whose values lie in one
-query, has lost digits of its score. Where such a candidate might be the best one, its error comes
-from orthogonal factors of the documents before the round picks (`settled`).
+query, has lost digits of its score. Where such a candidate might be the best one, the errors of all
+candidates come from the factor of all features with 32 digits (`exact_rounds`) before the round
+picks (`settled`). Where one query alone determines a candidate, this factor loses digits too; the
+errors of such candidates, and all errors of statistics and of wide data, come from orthogonal
+factors of the documents without each query.
 
-At the end, rounds in doubt are checked in the same way (`verified_rounds`): errors and weights come
-once more from orthogonal factors. Where both errors differ, those of the factors are stated, with
-their own rounding as certificate.
+At the end, rounds in doubt are checked in the same way (`verified_rounds`). Where both errors
+differ, those of the factors are stated, with their own rounding as certificate.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.engine.tiles import Tiles
+from dranking.errors import STATED_ACCURACY
 from dranking.rankers.gram.moments import TotalMoments
+from dranking.rankers.greedy.exact_rounds import ExactPath
 from dranking.rankers.greedy.path import Doubt
 from dranking.rankers.leave_query_out.criterion import PathState, Scores
 from dranking.rankers.leave_query_out.held_out import FeatureSets, Verified, verify_sets
@@ -41,7 +45,8 @@ NO_DIGITS = 1e-5
 """Relative error from which on nothing is known: rounding grows from one feature to the next."""
 
 MOST_CHECKED = 16
-"""Largest number of candidates in doubt that a round checks; for others the doubt stays."""
+"""Largest number of candidates in doubt for which a round takes the documents without each query;
+for others the doubt stays."""
 
 
 class Contenders(NamedTuple):
@@ -86,8 +91,25 @@ class Contenders(NamedTuple):
         return nothing._replace(share=share, feature=int(asked[best]))
 
 
+class Run(NamedTuple):
+    """The data, the criterion and lambda of a path.
+
+    Attributes
+    ----------
+    tiles, state, regularization
+        The data, the criterion and lambda.
+    exact
+        Rounds with 32 digits; None for statistics, and for too many features.
+    """
+
+    tiles: Tiles
+    state: PathState
+    regularization: float
+    exact: ExactPath | None
+
+
 def settled(
-    run: tuple[Tiles, PathState, float],
+    run: Run,
     scores: Scores,
     asked: Indices,
     selected: Sequence[int],
@@ -98,7 +120,7 @@ def settled(
     Parameters
     ----------
     run
-        The data, the criterion and lambda.
+        The path.
     scores, asked
         Scores of the candidates, and the candidates.
     selected
@@ -110,8 +132,9 @@ def settled(
     """
     initial, shared_loss, n_best = limits
     # Errors that overflowed are unknown; with the largest numbers, no sum below overflows.
-    is_finite = np.isfinite(scores.errors)
-    errors = np.where(is_finite, scores.errors, np.finfo(float).max / 4.0)
+    largest = np.finfo(float).max / 4.0
+    is_finite = np.abs(scores.errors) < largest
+    errors = np.where(is_finite, scores.errors, largest)
     rounding = lost_digits(np.maximum(scores.losses, shared_loss), len(selected))
     is_unknown = (rounding > NO_DIGITS) | ~is_finite
     rounding[is_unknown] = 1.0
@@ -119,24 +142,50 @@ def settled(
     # An unknown error may be any number of at least 0; its computed score may even be negative.
     least = np.where(is_unknown, 0.0, errors - rounding)
     most = np.where(is_unknown, np.inf, errors + rounding)
-    rounding[rounding <= DISTINCT * max(errors.min(initial=np.inf), 0.0)] = 0.0
-    if n_best is not None and rounding.any():
-        place = min(n_best, len(errors)) - 1
-        rounding[least >= np.partition(most, place)[place]] = 0.0
-    contending = np.flatnonzero(rounding)
-    if not len(contending):
+    is_near = _contending(errors, rounding, (least, most), n_best)
+    if not is_near.any():
         return Contenders.unchecked(scores)
-    order = np.lexsort((errors[contending], least[contending]))
-    distinct = np.flatnonzero(rounding == 0.0)
-    best = distinct[np.argsort(errors[distinct], kind="stable")][: n_best or 1]
-    checked = np.sort(np.concatenate((contending[order[:MOST_CHECKED]], best)))
-    sets = [[*selected, int(asked[place])] for place in checked]
-    tiles, state, regularization = run
-    found = verified_rounds(tiles, state, sets, regularization)
-    errors = errors.copy()
-    errors[checked] = [each.error for each in found]
-    rounding[checked] = [each.rounding for each in found]
+    errors, rounding = errors.copy(), np.where(is_near, rounding, 0.0)
+    checked = _to_check(errors, rounding, least, n_best or 1)
+    if run.exact is not None:
+        errors[checked], rounding[checked] = run.exact.errors(selected, asked[checked])
+        least = errors - rounding
+        is_near = _contending(errors, rounding, (least, errors + rounding), n_best)
+        rounding[~is_near] = 0.0
+        is_near &= rounding > STATED_ACCURACY * errors  # the documents would tell little more
+    if is_near.any():
+        doubts = np.where(is_near, rounding, 0.0)
+        places = _to_check(errors, doubts, least, n_best or 1, MOST_CHECKED)
+        found = from_factors(run, [[*selected, int(asked[place])] for place in places])
+        errors[places] = [each.error for each in found]
+        rounding[places] = [each.rounding for each in found]
+        checked = places if run.exact is None else np.union1d(checked, places)
     return Contenders(errors, rounding, checked, scores.losses)
+
+
+def _contending(
+    errors: Array, rounding: Array, bounds: tuple[Array, Array], n_best: int | None
+) -> NDArray[np.bool_]:
+    """Whether rounding leaves it open which of the best candidates each of them is.
+
+    `bounds` are the least and the largest number that each error may be.
+    """
+    least, most = bounds
+    is_near = rounding > DISTINCT * max(errors.min(initial=np.inf), 0.0)
+    if n_best is not None and is_near.any():
+        place = min(n_best, len(errors)) - 1
+        is_near &= least < np.partition(most, place)[place]
+    return np.asarray(is_near)
+
+
+def _to_check(
+    errors: Array, rounding: Array, least: Array, n_best: int, most: int | None = None
+) -> Indices:
+    """Positions of the candidates in doubt, at most `most`, and of the best of all others."""
+    contending, distinct = np.flatnonzero(rounding), np.flatnonzero(rounding == 0.0)
+    order = np.lexsort((errors[contending], least[contending]))
+    best = distinct[np.argsort(errors[distinct], kind="stable")][:n_best]
+    return np.sort(np.concatenate((contending[order[:most]], best)))
 
 
 def estimated_rounding(
@@ -156,16 +205,25 @@ def lost_digits(losses: Array, n_selected: int | Indices) -> Array:
     return rounding
 
 
-def verified_rounds(
-    tiles: Tiles,
-    state: PathState,
-    kept: Sequence[Sequence[int]],
-    regularization: float,
-) -> list[Verified]:
+def verified_rounds(run: Run, kept: Sequence[Sequence[int]]) -> list[Verified]:
+    """Errors, weights and rounding of sets of features, with 32 digits where that is possible."""
+    if run.exact is None:
+        return from_factors(run, kept)
+    found = [
+        run.state.verified.get(tuple(selected)) or run.exact.verified(selected) for selected in kept
+    ]
+    doubtful = [r for r, each in enumerate(found) if each.rounding > STATED_ACCURACY * each.error]
+    others = from_factors(run, [kept[r] for r in doubtful])
+    for r, other in zip(doubtful, others, strict=True):
+        found[r] = min(found[r], other, key=lambda each: each.rounding)
+    return found
+
+
+def from_factors(run: Run, kept: Sequence[Sequence[int]]) -> list[Verified]:
     """Errors, weights and rounding of sets of features, from orthogonal factors."""
-    unknown = [selected for selected in kept if tuple(selected) not in state.verified]
+    known = run.state.verified
+    unknown = [selected for selected in kept if tuple(selected) not in known]
     if unknown:
-        sets = FeatureSets.of(unknown, regularization)
-        found = verify_sets(tiles, sets)
-        state.verified.update(zip(map(tuple, unknown), found, strict=True))
-    return [state.verified[tuple(selected)] for selected in kept]
+        found = verify_sets(run.tiles, FeatureSets.of(unknown, run.regularization))
+        known.update(zip(map(tuple, unknown), found, strict=True))
+    return [known[tuple(selected)] for selected in kept]

@@ -25,6 +25,7 @@ from dranking.errors import (
     AccuracyWarning,
     SelectionWarning,
     listed,
+    moved_by,
     warn_user,
 )
 from dranking.files.places import AnyPlace
@@ -283,7 +284,7 @@ def warn_of_rounding(path: SelectionPath, feature_names: Sequence[str]) -> None:
             )
         warn_user(
             "rounding may have changed the leave-query-out errors by which features were picked "
-            f"by a share of {path.relative_rounding:.0e}: {reason}. Raise regularization, scale "
+            f"{moved_by(path.relative_rounding)}: {reason}. Raise regularization, scale "
             f"the features ({SCALE}), or leave out features that depend on others.",
             AccuracyWarning,
         )

@@ -112,7 +112,7 @@ class FloatingSearch(ForwardSearch):
             super().advance()
             return
         selected = [feature for feature in self.path.selected if feature != self._drop]
-        self.path.keep(selected, self._gram, self._doubt)
+        self.path.keep(selected, self._doubt)
         self._state.reset()
         self._add_all(selected)
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from dranking.engine.tiles import Tiles
 from dranking.errors import STATED_ACCURACY
-from dranking.kernels.lqo.rounding import tied_errors
+from dranking.kernels.lqo.rounding import EQUAL_ERRORS, tied_errors
 from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.greedy.certificate import Contenders, estimated_rounding, settled
+from dranking.rankers.greedy.exact_rounds import ExactRounds
 from dranking.rankers.greedy.path import Doubt, SelectionPath, SelectionRules
 from dranking.rankers.greedy.prefetch import PickPredictor
 from dranking.rankers.greedy.rescoring import rescored
@@ -33,9 +34,11 @@ class ForwardSearch(Search):
         state: PathState,
         regularization: float,
         rules: SelectionRules,
+        exact: ExactRounds | None,
     ) -> None:
-        super().__init__(tiles, gram, state, regularization, rules)
+        super().__init__(tiles, gram, state, regularization, rules, exact)
         self._losses: dict[int, float] = {}
+        self._checked_errors: dict[int, float] = {}
         self._doubt = Doubt()
         self._ask()
         self._predictor: PickPredictor | None = None
@@ -60,8 +63,12 @@ class ForwardSearch(Search):
         scores = self._state.scores()
         if not self.path.kept:
             self.path.initial_error = scores.error
-        self.path.note_error(scores.error)
+        else:
+            self.path.note_error(self._present_error(scores.error))
+            scores = scores._replace(error=self.path.lqo_error[-1])
         found = self._settled(scores)
+        asked, errors = self._asked[found.checked], found.errors[found.checked]
+        self._checked_errors = dict(zip(asked.tolist(), errors.tolist(), strict=True))
         with np.errstate(invalid="ignore"):  # errors that overflowed; gains are predictions only
             self._gains = np.nan_to_num(scores.error - found.errors)
         errors = tied_errors(found.errors)
@@ -77,6 +84,11 @@ class ForwardSearch(Search):
         if self.candidates and not self._rest_of_start:
             self._doubt = found.doubt(self._asked, self.candidates[0])
 
+    def _present_error(self, error: float) -> float:
+        """The error of the state, unless the check of the last pick says otherwise."""
+        checked = self._checked_errors.get(self.path.selected[-1], error)
+        return error if abs(error - checked) <= EQUAL_ERRORS * checked else checked
+
     def _settled(self, scores: Scores) -> Contenders:
         """The errors of the candidates, without doubts about the best of them where possible."""
         scores = scores._replace(errors=tied_errors(scores.errors))
@@ -86,8 +98,7 @@ class ForwardSearch(Search):
             return Contenders.unchecked(scores)
         n_best = 1 if rules.rescoring is None else rules.rescoring.candidates
         limits = path.initial_error, self._shared_loss(), n_best if rules.costs is None else None
-        run = self._tiles, self._state, path.regularization
-        return settled(run, scores, self._asked, path.selected, limits)
+        return settled(self._run, scores, self._asked, path.selected, limits)
 
     def _shared_loss(self) -> float:
         """The largest of the losses of the selected features."""
@@ -177,7 +188,7 @@ class ForwardSearch(Search):
         selected = [*self.path.selected, pick]
         fetched = list(takewhile(self._gram.holds, upcoming))
         self._state.add(np.array(selected, dtype=np.int64), fetched)
-        self.path.keep(selected, self._gram, self._doubt)
+        self.path.keep(selected, self._doubt)
         self._ask()
 
     def covers(self, kept: Sequence[int]) -> bool:
@@ -202,7 +213,7 @@ class ForwardSearch(Search):
         self._ask()
 
     def certify(self, path: SelectionPath) -> None:
-        """Note how far rounding may have moved the errors of a result; correct rounds in doubt."""
+        """Find the weights of a result, and how far rounding may have moved its errors."""
         if self._rules.refits:
             super().certify(path)
             return
@@ -219,6 +230,8 @@ class ForwardSearch(Search):
         path.relative_rounding = float(rounding[certain].max(initial=0.0))
         if len(in_doubt):
             self._verify(path, in_doubt.tolist())
+        for r in certain.tolist():
+            path.weights[r] = self._gram.weights(path.kept[r], path.regularization)
         self._note_doubts(path)
 
     def measure_predictions(self, measure: LqoMeasure) -> Array:

@@ -16,7 +16,6 @@ from dranking.data.dataset import Dataset
 from dranking.engine.tiles import Traffic
 from dranking.errors import UsageError
 from dranking.kernels.lqo.rounding import EQUAL_ERRORS
-from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.greedy.costs import FeatureCosts
 from dranking.rankers.greedy.rescoring import Rescoring
 from dranking.rankers.linear.checks import check_whole
@@ -216,7 +215,8 @@ class SelectionPath:
     lqo_error
         Leave-query-out squared error after each round, summed over queries.
     weights
-        One array for each round: the weights of the features in `kept`, in their order.
+        One array for each round: the weights of the features in `kept`, in their order. The end
+        of the search finds them.
     doubts
         Whether rounding leaves it open that another feature was the best of each round.
     measured
@@ -238,11 +238,11 @@ class SelectionPath:
     relative_rounding: float = 0.0
     uncertain: list[int] = field(default_factory=list)
 
-    def keep(self, selected: Sequence[int], gram: TotalRows, doubt: Doubt) -> None:
-        """Note the features selected after a round, and their weights; their rows were fetched."""
+    def keep(self, selected: Sequence[int], doubt: Doubt) -> None:
+        """Note the features selected after a round."""
         self.kept.append(list(selected))
         self.doubts.append(doubt)
-        self.weights.append(gram.weights(selected, self.regularization))
+        self.weights.append(np.empty(0))
 
     def note_error(self, error: float) -> None:
         """Note the error after the last round, unless it is known."""

@@ -12,8 +12,9 @@ from dranking.engine.tiles import Tiles
 from dranking.errors import STATED_ACCURACY
 from dranking.kernels.lqo.factor_rounding import share_of_exact
 from dranking.kernels.lqo.rounding import EQUAL_ERRORS
-from dranking.rankers.gram.rows import TotalRows
-from dranking.rankers.greedy.certificate import verified_rounds
+from dranking.rankers.gram.rows import TotalRows, ridge_rounding
+from dranking.rankers.greedy.certificate import Run, verified_rounds
+from dranking.rankers.greedy.exact_rounds import ExactPath, ExactRounds
 from dranking.rankers.greedy.path import Doubt, SelectionPath, SelectionRules
 from dranking.rankers.leave_query_out.criterion import PathState
 from dranking.rankers.leave_query_out.held_out import FeatureSets
@@ -35,6 +36,8 @@ class Search(ABC):
         lambda.
     rules
         Rules of the selection.
+    exact
+        The factor of all features, as far as the data has one.
 
     Attributes
     ----------
@@ -54,10 +57,13 @@ class Search(ABC):
         state: PathState,
         regularization: float,
         rules: SelectionRules,
+        exact: ExactRounds | None,
     ) -> None:
         self._tiles = tiles
         self._gram = gram
         self._state = state
+        path = None if exact is None else ExactPath(exact, regularization)
+        self._run = Run(tiles, state, regularization, path)
         self._rules = rules
         self._allowed = rules.allowed(gram.n_features)
         self.path = SelectionPath(regularization)
@@ -139,13 +145,14 @@ class Search(ABC):
         features kept last are there.
         """
         for selected, error, doubt in zip(kept, errors, doubts, strict=True):
-            self.path.keep(selected, self._gram, Doubt(*doubt))
+            self.path.keep(selected, Doubt(*doubt))
             self.path.lqo_error.append(error)
 
     def certify(self, path: SelectionPath) -> None:
-        """Note how far rounding may have moved the errors of a result; correct rounds in doubt.
+        """Find the weights of a result, and how far rounding may have moved its errors.
 
-        Searches by refits have most rounds from orthogonal factors already.
+        Rounds in doubt are corrected. Searches by refits have most rounds from orthogonal factors
+        already.
         """
         self._verify(path, range(len(path.kept)))
         self._note_doubts(path)
@@ -153,13 +160,21 @@ class Search(ABC):
     def _verify(self, path: SelectionPath, rounds: Sequence[int]) -> None:
         """Compare rounds with orthogonal factors, whose errors and weights replace wrong ones."""
         kept = [path.kept[r] for r in rounds]
-        found = verified_rounds(self._tiles, self._state, kept, path.regularization)
+        found = verified_rounds(self._run, kept)
         for r, each in zip(rounds, found, strict=True):
             off = np.array([abs(path.lqo_error[r] - each.error) + each.rounding, each.rounding])
             share, stated = share_of_exact(np.array([each.error, each.error]), off).tolist()
+            path.weights[r] = self._weights(path.kept[r], each.weights, share)
             if share > EQUAL_ERRORS:
-                path.lqo_error[r], path.weights[r], share = each.error, each.weights, stated
+                path.lqo_error[r], share = each.error, stated
             self._note(path, share, [path.kept[r][j] for j in each.uncertain])
+
+    def _weights(self, selected: Sequence[int], verified: Array, share: float) -> Array:
+        """Weights from Gram rows; those from factors where Gram rows lose digits."""
+        rounding, _ = ridge_rounding(self._gram.between(selected), self._run.regularization)
+        if max(share, rounding) > EQUAL_ERRORS:
+            return verified
+        return self._gram.weights(selected, self._run.regularization)
 
     def _note(self, path: SelectionPath, share: float, features: Sequence[int]) -> None:
         """Note a relative error by rounding, and the features behind it."""

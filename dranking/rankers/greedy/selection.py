@@ -11,12 +11,14 @@ from typing import Any
 
 from dranking.data.dataset import Dataset
 from dranking.engine.choose_executor import get_executor
+from dranking.engine.memory import parse_memory
 from dranking.engine.progress import report
 from dranking.engine.tiles import Tiles
 from dranking.files.places import AnyPlace
 from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.greedy.backward import BackwardSearch
 from dranking.rankers.greedy.checkpoint import Rounds, load_rounds, save_rounds, selection_job
+from dranking.rankers.greedy.exact_rounds import ExactRounds
 from dranking.rankers.greedy.floating import FloatingSearch
 from dranking.rankers.greedy.forward import ForwardSearch
 from dranking.rankers.greedy.path import Selection, SelectionPath, SelectionRules
@@ -106,6 +108,8 @@ def select_paths(
 
     tiles = Tiles(dataset, run, resident=plan.resident, n_feature_blocks=plan.n_feature_blocks)
     criterion = _criterion(tiles, plan, size, rules)
+    available = run.memory_bytes if memory_limit is None else parse_memory(memory_limit)
+    exact = ExactRounds.of(tiles, available - plan.n_bytes)
     prefetch = Prefetch(rules)
     paths: list[SelectionPath] = []
     for first in range(0, len(regularizations), plan.n_lockstep):
@@ -114,7 +118,7 @@ def select_paths(
         if first == 0:
             check_pairs(gram.moments.label_norm, dataset, run)
         searches = [
-            search(tiles, gram, state, value, rules)
+            search(tiles, gram, state, value, rules, exact)
             for state, value in zip(states, regularizations[group], strict=True)
         ]
         _begin(gram, searches, rounds[group])

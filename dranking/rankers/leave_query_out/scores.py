@@ -32,7 +32,7 @@ from dranking.engine.dask_collections import Placed, as_dataset, place
 from dranking.engine.executor import Executor, Task
 from dranking.engine.map_blocks import map_blocks
 from dranking.engine.tiles import Tiles
-from dranking.errors import SCALE, STATED_ACCURACY, AccuracyWarning, UsageError, warn_user
+from dranking.errors import SCALE, STATED_ACCURACY, AccuracyWarning, UsageError, moved_by, warn_user
 from dranking.files.sizes import format_bytes
 from dranking.kernels.lqo.factor_rounding import SAFETY, share_of_exact
 from dranking.kernels.lqo.held_out import weights_of
@@ -263,7 +263,7 @@ def _fitted(
         warn_user(
             f"rounding may have moved the leave-query-out scores of {found.n_queries:,} of "
             f"{dataset.n_queries:,} queries by more than 1e-6 of their spread within the query, "
-            f"and up to a share of {found.share:.0e}. Scale the features ({SCALE}), "
+            f"at most {moved_by(found.share)}. Scale the features ({SCALE}), "
             "or leave out features that depend on others or lie far from zero.",
             AccuracyWarning,
         )

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dranking.engine.executor import Task
 from dranking.engine.progress import report
-from dranking.errors import SCALE, STATED_ACCURACY, AccuracyWarning, UsageError, warn_user
+from dranking.errors import NO_DIGIT, SCALE, STATED_ACCURACY, AccuracyWarning, UsageError, warn_user
 from dranking.losses.pairwise import PairLoss
 from dranking.rankers.pairwise.objective import PairwiseObjective, Point
 
@@ -153,6 +153,8 @@ def warn_of_gap(found: Minimum, max_iter: int) -> None:
     tolerance and `STATED_ACCURACY`. The warning about rounding names columns.
     """
     above = f"the objective may be {found.share:.0e} of its value above the minimum"
+    if found.share >= NO_DIGIT:
+        above = "no digit of the minimum is known"
     if found.ended == "steps":
         message = (
             f"not at the minimum after {max_iter} steps: {above}; raise max_iter, tol or "

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.errors import SCALE, AccuracyWarning, warn_user
+from dranking.errors import SCALE, AccuracyWarning, moved_by, warn_user
 
 Array = NDArray[np.float64]
 
@@ -54,8 +54,8 @@ def warn_of_rounding(share: float, sizes: Array, dataset: Dataset) -> None:
     largest = np.argsort(-sizes, kind="stable")[:2]
     names = " and ".join(dataset.feature_names[i] for i in largest)
     warn_user(
-        f"rounding may have changed the objective by a share of {share:.0e}: products of values "
-        f"and weights are far larger than the losses, mostly in {names}. Scale the features "
-        f"({SCALE}), or raise regularization.",
+        f"rounding may have changed the objective {moved_by(share)}: products of values and "
+        f"weights are far larger than the losses, mostly in {names}. Scale the features ({SCALE}), "
+        "or raise regularization.",
         AccuracyWarning,
     )

@@ -20,7 +20,7 @@ from dranking.data.dataset import Dataset
 from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.executor import Executor
 from dranking.engine.tiles import Tiles
-from dranking.errors import SCALE, STATED_ACCURACY, AccuracyWarning, listed, warn_user
+from dranking.errors import SCALE, STATED_ACCURACY, AccuracyWarning, listed, moved_by, warn_user
 from dranking.kernels.lqo.factor_rounding import share_of_exact
 from dranking.rankers.gram.pair_sums import PairSums
 from dranking.rankers.gram.triangular_factor import takes_factors
@@ -162,7 +162,7 @@ def warn_of_rounding(found: CheckedWeights, feature_names: Sequence[str]) -> Non
     """Give an `AccuracyWarning` if rounding may have changed what is stated by more than 1e-6."""
     if found.relative_rounding <= STATED_ACCURACY:
         return
-    size = f"by a share of {found.relative_rounding:.0e}"
+    size = moved_by(found.relative_rounding)
     if not found.uncertain:
         warn_user(
             f"rounding may have changed the objective {size}: the features predict the relevance "

@@ -28,7 +28,7 @@ from dranking.data.statistics.per_query import QueryStatistics
 from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.executor import Executor
 from dranking.engine.tiles import Tiles
-from dranking.errors import SCALE, STATED_ACCURACY, AccuracyWarning, listed, warn_user
+from dranking.errors import SCALE, STATED_ACCURACY, AccuracyWarning, listed, moved_by, warn_user
 from dranking.kernels.gram.per_query import centred_strips
 from dranking.kernels.lqo.all_features import lqo_residuals as residuals_in_eigenvectors
 from dranking.kernels.lqo.factor_rounding import (
@@ -147,7 +147,7 @@ def leave_query_out(
     if worst > STATED_ACCURACY:
         doubtful = [f"{value:g}" for value in lambdas[found.lqo_rounding > STATED_ACCURACY]]
         warn_user(
-            f"rounding may change the leave-query-out errors by a share of {worst:.0e}: {reason}. "
+            f"rounding may change the leave-query-out errors {moved_by(worst)}: {reason}. "
             f"The errors of lambda {listed(doubtful)} are in doubt. {remedy}",
             AccuracyWarning,
         )

@@ -149,8 +149,20 @@ def _pair_basis(sums: PairSums) -> Basis:
     return Basis(rotation, factor, least)
 
 
-def _pair_rounding(sums: PairSums, basis: Basis, check: Array, regularizations: Array) -> Rounding:
-    """Rounding, measured on the features: Q that is not orthonormal, and dependent columns."""
+def measured_rounding(basis: Basis, check: Array) -> tuple[float, Array]:
+    """Rounding of the factor, measured on the features: Q that is not orthonormal, and rests.
+
+    Parameters
+    ----------
+    basis
+        Of pairs.
+    check
+        (n_features + 1, n_features + 1) Gram matrix of the rows [Q, rest, y].
+
+    Returns
+    -------
+    Relative error of predictions; (n_features - r,) squares of what dependent columns have left.
+    """
     factor, r = basis.factor, basis.factor.rank
     products = check[:r, -1] - factor.triangle[0, :, -1]
     off = np.linalg.norm(check[:r, :r] - np.eye(r))
@@ -160,13 +172,18 @@ def _pair_rounding(sums: PairSums, basis: Basis, check: Array, regularizations: 
     row_norms = np.linalg.norm(factor.triangle[0, :, :-1], axis=1, keepdims=True)
     off += np.linalg.norm(along / row_norms) / basis.least
     left = np.maximum(squares - np.square(along).sum(axis=0), 0.0)
-    left += SAFETY * (r + 1) * EPSILON * squares
+    return float(off), left + SAFETY * (r + 1) * EPSILON * squares
+
+
+def _pair_rounding(sums: PairSums, basis: Basis, check: Array, regularizations: Array) -> Rounding:
+    factor, r = basis.factor, basis.factor.rank
+    off, left = measured_rounding(basis, check)
     shares = left[:, None] / (left[:, None] + regularizations)
     doubtful = [int(factor.columns[r + j]) for j in np.flatnonzero(shares.max(axis=1) > UNCERTAIN)]
     if off > UNCERTAIN:
         doubtful += _uncertain(factor)
     of_factor, nothing = shares.max(axis=0, initial=0.0), np.zeros(len(regularizations))
-    return Rounding(basis.own_rounding + float(off), of_factor, nothing, doubtful)
+    return Rounding(basis.own_rounding + off, of_factor, nothing, doubtful)
 
 
 def _uncertain(factor: PairFactor) -> list[int]:

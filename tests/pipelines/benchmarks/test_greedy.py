@@ -36,9 +36,17 @@ def test_both_sides_select_the_same(monkeypatch):
 @pytest.mark.exhaustive
 def test_every_size_is_measured(monkeypatch):
     monkeypatch.setattr(greedy, "QUICK", (TINY,))
+    monkeypatch.setattr(greedy, "COLLINEAR", TINY)
     monkeypatch.setattr(greedy, "SELECTED", (2, 4))
     monkeypatch.setattr(greedy, "REPEATS", 1)
     monkeypatch.setattr(greedy, "BANDWIDTH_BYTES", 2**20)
     options = harness.parser("").parse_args(["--quick"])
     names = [figure.name for figure in greedy.measure(options)]
-    assert len(names) == len(set(names)) == 2 * 7 + 3
+    assert len(names) == len(set(names)) == 2 * 7 + 3 + 3
+
+
+def test_columns_that_depend_on_each_other_take_few_passes():
+    passes, rounding, _ = greedy.collinear(Size(600, 40, 20, {}, {}), 30)
+    assert passes.holds
+    assert passes.target == 1.5
+    assert rounding.value <= 1e-9

@@ -116,13 +116,41 @@ def test_errors_without_any_digit_are_said_to_be():
     """The stated errors are wrong; a fit and a search for lambda say so, and name the columns."""
     _, data, _ = drawn_problem(1868, 12)
     names = "f[0-9, f]+"
-    message = f"by a share of 1e\\+00: these features nearly depend on other features: {names}"
+    message = (
+        f"so far that no digit is certain: these features nearly depend on other features: {names}"
+    )
     with pytest.warns(AccuracyWarning, match=message):
         assert dr.RankRLSCV(GRID).fit(data).relative_rounding_ == 1.0
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         dr.tune(data, GRID, validation="leave-query-out", model="rankrls", metric="squared_error")
     assert any(re.search(message, str(each.message)) for each in seen)
+
+
+def counts_and_their_sum(seed):
+    """200 documents of 10 columns in raw units; the last is the exact sum of the first four."""
+    rng = np.random.default_rng(seed)
+    X = (rng.lognormal(0.0, 1.5, (200, 10)) * 10.0 ** rng.uniform(-3.0, 9.0, 10)).astype(np.float32)
+    counts = np.round(rng.lognormal(0.0, 1.0, (200, 4)) * [1e6, 1e4, 1e2, 1.0])
+    X[:, :4] = np.minimum(counts, 4e6)
+    X[:, 9] = X[:, :4].astype(np.float64).sum(axis=1)
+    return Problem(X, rng.integers(0, 5, 200).astype(np.float64), np.full(20, 10), np.ones(20))
+
+
+@pytest.mark.parametrize("seed", [0, 6, 8])
+def test_a_column_that_is_the_sum_of_others_raises_no_alarm(seed):
+    """The smallest of the columns is the difference of the others: all of its square is rounding.
+
+    Its row of R was kept on 21 of 60 such sets, and certificates of right errors were 1.
+    """
+    problem = counts_and_their_sum(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AccuracyWarning)
+        ranker = dr.RankRLSCV(GRID).fit(problem.dataset())
+    refits = ExactRefits(*problem.labelled(), 1.0)
+    for value, error in zip(GRID[::3], ranker.lqo_error_[::3].tolist(), strict=True):
+        assert relative_error(error, to_float(refits.at(value).error(range(10)))) <= 1e-11
+    assert ranker.relative_rounding_ <= 1e-10
 
 
 def assert_within_rounding(ranker, expected, floor=1e-13):
