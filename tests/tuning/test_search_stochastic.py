@@ -80,6 +80,7 @@ def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
     assert (tuning["mus"], tuning["eta0s"]) == ([0.0, 0.5], [None, 0.05])
 
 
+@pytest.mark.filterwarnings("ignore:after .* steps the objective is")
 def test_spd_is_chosen_on_validation_data():
     train, validation = random_problem(1, 30).dataset(), random_problem(2, 30).dataset()
     result = dr.tune(

@@ -104,13 +104,14 @@ def tune(
     if normalize:
         grid["normalize"] = names_in(normalize)
     with execution.running(overwrite, memory_limit=memory_limit) as executor:
+        train = columns.open(train_data)
         result = search(
-            _in_forms(columns.open(train_data), forms, executor),
+            _in_forms(train, forms, executor),
             grid,
-            validation=_validation(by, columns),
+            validation=_validation(by, columns, train),
             model=model,
             parameters=_parameters(model, options, by.seed, by.convention),
-            unlabelled=None if others is None else columns.open_later(others),
+            unlabelled=None if others is None else columns.open_later(others, train),
             max_features=of_models.max_features,
             metric=metric,
             convention=by.convention,
@@ -146,13 +147,13 @@ def _in_forms(train: Dataset, forms: str, executor: Executor) -> Dataset:
     return with_forms(train, names_in(forms), blocks_on(executor))
 
 
-def _validation(by: Comparison, columns: ColumnOptions) -> Any:
+def _validation(by: Comparison, columns: ColumnOptions, train: Dataset) -> Any:
     """The data or folds on which settings are compared, as `dranking.tune` takes them."""
     from dranking.tuning.folds import QueryKFold
 
     if by.folds is not None:
         return QueryKFold(by.folds, by.seed)
-    return "leave-query-out" if by.validation is None else columns.open_later(by.validation)
+    return "leave-query-out" if by.validation is None else columns.open_later(by.validation, train)
 
 
 def _lqo_metric(criterion: str) -> str:

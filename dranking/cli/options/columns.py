@@ -100,9 +100,13 @@ class ColumnOptions:
         """Open data for training."""
         return self._open(path, self.columns, self.null)
 
-    def open_later(self, path: Place) -> Dataset:
-        """Open data that takes the values of training data for missing ones."""
-        return self._open(path, self.columns.nullable_if(True))
+    def open_later(self, path: Place, train: Dataset | None = None) -> Dataset:
+        """Open data that takes the values of training data for missing ones.
+
+        Where the training data is given, its features are read, and others are passed over.
+        """
+        needed = None if train is None else train.feature_names
+        return self._open(path, replace(self.columns.nullable_if(True), needed=needed))
 
     def open_training_of(self, model: LinearModel, path: Place) -> Dataset:
         """Open the training data of a model, whose missing values are filled as for the model."""

@@ -307,10 +307,16 @@ def diverged(
     what: str, problem: PairProblem, seed: int, eta0: float, regularization: float
 ) -> DivergedError:
     """The error for steps that are too long; it names the column with the longest differences."""
+    remedy = shorter_steps(problem, seed, eta0, regularization)
+    return DivergedError(f"training diverged: {what}. {remedy}")
+
+
+def shorter_steps(problem: PairProblem, seed: int, eta0: float, regularization: float) -> str:
+    """What to do about steps that are too long, and the column with the longest differences."""
     largest = drawn_differences(problem, seed).largest
     column = int(np.argmax(largest))
-    return DivergedError(
-        f"training diverged: {what}. Lower eta0 (it is {eta0:.3g}; by default it follows from "
+    return (
+        f"Lower eta0 (it is {eta0:.3g}; by default it follows from "
         f"the data), raise regularization ({regularization:.3g}), or scale the features ({SCALE}): "
         f"documents of a query differ by up to {largest[column]:.2g} in "
         f"{problem.dataset.feature_names[column]}."

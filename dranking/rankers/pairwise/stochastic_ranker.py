@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from dranking.data.dataset import Dataset
 from dranking.data.filling import with_steps_of
@@ -19,7 +20,7 @@ from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_labels
 from dranking.engine.memory import parse_memory
 from dranking.engine.mixing import Shards, Source
-from dranking.errors import STATED_ACCURACY, DataError, UsageError
+from dranking.errors import STATED_ACCURACY, DataError, UsageError, warn_user
 from dranking.files.places import AnyPlace
 from dranking.kernels.machine.floats import EPSILON
 from dranking.kernels.pairwise import sgd
@@ -28,7 +29,13 @@ from dranking.rankers.linear.checks import check_count, check_positive, check_tr
 from dranking.rankers.linear.estimator import LinearRanker
 from dranking.rankers.linear.options import Options, json_ready
 from dranking.rankers.linear.pairs_to_learn import no_pair
-from dranking.rankers.pairwise.epochs import AveragedState, PairPlan, ShardEpoch, diverged
+from dranking.rankers.pairwise.epochs import (
+    AveragedState,
+    PairPlan,
+    ShardEpoch,
+    diverged,
+    shorter_steps,
+)
 from dranking.rankers.pairwise.options import SGD, Pairs, Validation
 from dranking.rankers.pairwise.pair_blocks import (
     PairBlock,
@@ -333,12 +340,16 @@ class StochasticRanker(LinearRanker):
         losses = self._mean_losses(problem, state, coef, shards, n_draws)
         loss, without = losses.model, losses.zeros
         objective = loss + self.regularization / 2 * float(coef @ coef)
+        what = (
+            f"after {state.n_steps:,} steps the objective is {objective:.3g}, and "
+            f"{without:.3g} without any weights"
+        )
+        how = problem, self.random_state, state.eta0, self.regularization
         if self.loss in UNBOUNDED and not objective <= FAILED * without:
-            what = (
-                f"after {state.n_steps:,} steps the objective is {objective:.3g}, and "
-                f"{without:.3g} without any weights"
-            )
-            raise diverged(what, problem, self.random_state, state.eta0, self.regularization)
+            raise diverged(what, *how)
+        if not objective - losses.standard_error <= without * (1.0 + STATED_ACCURACY):
+            said = f"{what}: the model is worse than none. {shorter_steps(*how)}"
+            warn_user(said, ConvergenceWarning)
         n_sums = len(coef) + problem.dataset.n_blocks + 8
         share = rounded_share(losses.rounding + n_sums * EPSILON * objective, objective)
         if share > STATED_ACCURACY:

@@ -217,6 +217,7 @@ def test_a_checkpoint_of_other_margins_is_refused(change, problem, tmp_path):
         )
 
 
+@pytest.mark.filterwarnings("ignore:after .* steps the objective is")
 @pytest.mark.parametrize("loss", ["pairwise", "ap"])
 def test_patience_ends_early_and_keeps_the_best(loss, problem):
     validation = random_problem(9).dataset()

@@ -130,6 +130,7 @@ def test_mixed_shards_come_near_the_minimum(n_shards, dataset, everything):
     assert everything.objective(ranker.coef_, 0.01) <= 1.02 * everything.minimum(0.01)
 
 
+@pytest.mark.filterwarnings("ignore:after .* steps the objective is")
 def test_projection_keeps_the_weights_in_the_ball(dataset):
     steps = dr.SGD(1, 50, eta0=np.inf, average="none")
     free, kept = (dr.SPD(1e-3, projection=p, sgd=steps).fit(dataset) for p in (False, True))
@@ -240,6 +241,7 @@ def test_a_checkpoint_of_another_training_is_refused(dataset, tmp_path):
             dr.SPD(0.01, checkpoint=path, sgd=SHORT).fit(dataset)
 
 
+@pytest.mark.filterwarnings("ignore:after .* steps the objective is")
 def test_patience_ends_early_and_keeps_the_best(dataset):
     validation = random_problem(3, n_features=6).dataset()
     steps = {"average": "none", "eta0": np.inf, "steps_per_epoch": 20}

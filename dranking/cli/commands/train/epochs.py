@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -18,6 +18,9 @@ from dranking.cli.options.shared import (
 from dranking.cli.parsing.numbers import parse_step
 from dranking.errors import UsageError
 from dranking.files.places import Place
+
+if TYPE_CHECKING:
+    from dranking.data.dataset import Dataset
 
 
 @dataclass(frozen=True)
@@ -102,17 +105,17 @@ def train_epochs(
     if monitoring.patience is not None and monitoring.validation is None:
         raise UsageError("--patience needs data to measure on; give --validation.")
 
-    def others() -> dict[str, Any]:
+    def others(train: Dataset) -> dict[str, Any]:
         found: dict[str, Any] = {}
         if monitoring.validation is not None:
             found["validation"] = dr.Validation(
-                job.open_later(monitoring.validation),
+                job.open_later(monitoring.validation, train),
                 monitoring.metric,
                 monitoring.convention,
                 monitoring.patience,
             )
         if unlabelled is not None:
-            found["unlabelled"] = job.open_later(unlabelled)
+            found["unlabelled"] = job.open_later(unlabelled, train)
         return found
 
     train_linear(name, ranker, job, others)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
 from dranking.cli.options.shared import Data, Json, MemoryLimit, Output, Overwrite
 from dranking.cli.output import print_json, print_table
 from dranking.files.writing.output_checks import check_output_file
+
+if TYPE_CHECKING:
+    from dranking.data.dataset import Dataset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +29,10 @@ class TrainingJob(ColumnOptions, ExecutionOptions):
 
 
 def train_linear(
-    name: str, ranker: Any, job: TrainingJob, others: Callable[[], dict[str, Any]] = dict
+    name: str,
+    ranker: Any,
+    job: TrainingJob,
+    others: Callable[[Dataset], dict[str, Any]] = lambda train: {},
 ) -> None:
     """Fit a ranker, write its `LinearModel`, and print the result.
 
@@ -39,12 +45,13 @@ def train_linear(
     job
         Options of the subcommand.
     others
-        Opens further arguments of `fit`, by keyword.
+        Opens further arguments of `fit`, by keyword, beside the training data.
     """
     check_output_file(job.output, job.overwrite)
     started = time.perf_counter()
     with job.running(job.overwrite, memory_limit=job.memory_limit) as executor:
-        ranker.fit(job.open(job.data), **others(), executor=executor)
+        train = job.open(job.data)
+        ranker.fit(train, **others(train), executor=executor)
     ranker.to_model().save(job.output, overwrite=job.overwrite)
     facts: dict[str, Any] = {
         "model": name,
