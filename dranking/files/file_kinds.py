@@ -8,11 +8,16 @@ from typing import Final
 N_BYTES: Final = 64
 """Bytes at the beginning of a file that tell its kind."""
 
+_BINARY = rb"(?=(?s:.*)[\x00-\x08])"  # a query id in text may begin with the same letters
 _TO_PARQUET = "Make it parquet once (pandas.{reader}(...).to_parquet(...))"
 _KINDS: Final = (
     (re.compile(rb"\s*(?:\[\s*)?\{\s*[\"}]"), "JSON", _TO_PARQUET.format(reader="read_json")),
-    (re.compile(rb"ARROW1|FEA1"), "Feather", _TO_PARQUET.format(reader="read_feather")),
-    (re.compile(rb"ORC"), "ORC", _TO_PARQUET.format(reader="read_orc")),
+    (
+        re.compile(rb"(?:ARROW1|FEA1)" + _BINARY),
+        "Feather",
+        _TO_PARQUET.format(reader="read_feather"),
+    ),
+    (re.compile(rb"ORC" + _BINARY), "ORC", _TO_PARQUET.format(reader="read_orc")),
     (
         re.compile(rb"PK\x03\x04"),
         "a zip archive or an Excel sheet",

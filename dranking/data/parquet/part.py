@@ -144,7 +144,7 @@ def column_ranges(footer: Footer) -> NDArray[np.float64]:
         If the footer is damaged.
     """
     metadata, names = footer.metadata, footer.schema.names
-    found = np.full((len(names), 2), np.nan)
+    found: dict[int, tuple[float, float]] = {}
     position = {name: number for number, name in enumerate(names)}
     with explained(footer.part.path):
         for group in {0, metadata.num_row_groups - 1} if metadata.num_row_groups else ():
@@ -154,10 +154,14 @@ def column_ranges(footer: Footer) -> NDArray[np.float64]:
                 if number is None or leaf.physical_type not in ("INT32", "INT64", "DOUBLE"):
                     continue
                 known = leaf.statistics
-                if known is not None and known.has_min_max and isinstance(known.min, int | float):
-                    found[number, 0] = np.fmin(found[number, 0], float(known.min))
-                    found[number, 1] = np.fmax(found[number, 1], float(known.max))
-    return found
+                if known is None or not known.has_min_max:
+                    continue
+                low, high = known.min, known.max
+                if isinstance(low, int | float):
+                    least, most = found.get(number, (low, high))
+                    found[number] = (min(least, low), max(most, high))
+    unknown = (np.nan, np.nan)
+    return np.array([found.get(number, unknown) for number in range(len(names))]).reshape(-1, 2)
 
 
 def _reader_bytes(column: pq.ColumnChunkMetaData) -> int:

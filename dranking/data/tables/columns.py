@@ -246,8 +246,9 @@ def _choices(features: Sequence[str]) -> str:
 
 def _possible_features(schema: pa.Schema, columns: Columns, roles: Roles) -> list[pa.Field]:
     """The columns that have no other role and are not left out."""
-    left_out = {*_unused_roles(columns), *columns.exclude, *_pandas_index(schema)}
-    passed_over = {*roles.names, *left_out, *_row_numbers(schema)}
+    left_out = {*_unused_roles(columns), *columns.exclude}
+    indexes = {*_pandas_index(schema), *_row_numbers(schema)} - {*(columns.needed or ())}
+    passed_over = {*roles.names, *left_out, *indexes}
     return [field for field in schema if field.name not in passed_over]
 
 

@@ -63,13 +63,14 @@ def ranges_in_memory(features: Any, names: Sequence[str]) -> dict[str, Range]:
 def _loses_digits(low: float, high: float) -> bool:
     """Whether whole numbers are rounded, or rounding exceeds a share of the deviation.
 
-    Rounding to multiples of a step has the standard deviation step / sqrt(12), and values between
-    two ends have at most half of their distance.
+    Whole numbers that lie as far apart as from zero, such as counts of views, are no cause: less
+    one of them, they are hardly rounded less. Rounding to multiples of a step has the standard
+    deviation step / sqrt(12), and values between two ends have at most half of their distance.
     """
     if not (low < high and np.isfinite(_step(low, high))):  # infinite values are errors later
         return False
     if low.is_integer() and high.is_integer():  # and so are, as a rule, the values between
-        return max(-low, high) > WHOLE
+        return max(-low, high) > WHOLE and _step(low, high) > 2.0 * _step(0.0, high - low)
     return _step(low, high) / 12**0.5 > MOST_LOST * (high - low) / 2.0
 
 

@@ -101,6 +101,20 @@ def test_row_numbers_are_no_feature_and_it_is_said(name, tmp_path):
     np.testing.assert_array_equal(rows_of(named)[:, 0], range(len(frame)))
 
 
+@pytest.mark.parametrize("preserve", [False, True], ids=["column", "index of pandas"])
+def test_a_model_finds_its_feature_under_the_name_of_an_index(preserve, tmp_path):
+    numbers = (7 * np.arange(len(frame_of()))) % 11
+    frame = frame_of().assign(index=numbers)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    named = opened(table, tmp_path, features=["index", "x1"])
+    model = dr.RankRLS().fit(named)
+    right = dr.evaluate(model, named, metrics=["pairwise_error"]).metrics
+    stored = pa.Table.from_pandas(frame.set_index("index")) if preserve else table
+    pq.write_table(stored, tmp_path / "later.parquet")
+    found = dr.evaluate(model, tmp_path / "later.parquet", metrics=["pairwise_error"])
+    assert found.metrics == right
+
+
 def test_columns_of_any_name(tmp_path):
     frame = frame_of().assign(importance=2.0)
     names = {"qid": "query_id", "docid": "item", "relevance": "label"}

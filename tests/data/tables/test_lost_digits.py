@@ -31,6 +31,8 @@ KEPT = {
     "one fraction": np.full(N, 0.1),
     "float32": (20260100 + np.arange(N)).astype(np.float32),
     "counts": np.arange(N) * 10_000,
+    "counts of views": 4_899_414 + np.arange(N) * 16_777_003,
+    "counts of both signs": (np.arange(N) - N // 2) * 16_777_003,
 }
 
 
