@@ -147,8 +147,9 @@ def _read_text(paths: Sequence[Place], text: TextOptions, columns: Columns) -> D
     reader = read_letor(paths, nullable=columns.nullable != (), **text)
     blocks = reader.complete_blocks()
     n_features = reader.n_features
-    wanted = max(map(index_of, columns.needed or ()), default=0)
-    if text["n_features"] is None and wanted > n_features:
+    indexes = [*map(index_of, columns.needed or ())]
+    wanted, has_some = max(indexes, default=0), any(0 < i <= n_features for i in indexes)
+    if text["n_features"] is None and wanted > n_features and has_some:
         warn_user(
             f"{paths[0]}: no line names a feature beyond {n_features}; up to {wanted}, which is "
             "needed, features count as 0.",

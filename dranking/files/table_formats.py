@@ -67,8 +67,10 @@ def _of_format(place: Place, table: Place, kind: str, log: str) -> DataError:
 def _folders_around(place: Place) -> list[Place]:
     """A place and all folders above it; of a link, also those where it leads."""
     if not is_local(place):
-        is_listed = place.protocol not in ("http", "https")
-        return [place, *place.parents] if is_listed else []
+        if place.protocol in ("http", "https"):
+            return []
+        # What lies below a place is looked at when it is listed: a file costs no request here.
+        return [*([] if place.suffix == ".parquet" else [place]), *place.parents]
     paths = dict.fromkeys((os.path.abspath(place), os.path.realpath(place)))
     return [folder for path in map(Path, paths) for folder in (path, *path.parents)]
 

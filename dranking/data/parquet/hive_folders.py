@@ -36,14 +36,14 @@ class FoundFile(NamedTuple):
 class ReadFooter(NamedTuple):
     """A file with its number of rows, and its serialized Arrow schema; and facts of its columns.
 
-    `column_bytes` and `column_ranges` are those of `dranking.data.parquet.part`, and 0 and NaN for
-    columns that the file does not hold.
+    `column_bytes` are those of `dranking.data.parquet.part`, and 0 for columns that the file does
+    not hold. `column_ranges` are None for most of many files: a few tell how far values lie.
     """
 
     part: ParquetPart
     schema: bytes
     column_bytes: NDArray[np.int64]
-    column_ranges: NDArray[np.float64]
+    column_ranges: NDArray[np.float64] | None
 
 
 def find_files(sources: Sequence[AnyPlace], where: str | None) -> list[FoundFile]:
@@ -110,12 +110,17 @@ def read_footers(files: Sequence[FoundFile], folder_features: Sequence[str]) -> 
         If a file cannot be read, lies in no folder with such a key, or has a column of that name.
     """
     read = partial(_read_footer, folder_features=folder_features)
+    ends = {0, len(files) - 1}
+    numbered = [(file, number in ends) for number, file in enumerate(files)]
     if all(is_local(file.place) for file in files):
-        return [read(file) for file in files]
-    return at_once(read, files)
+        return [read(each) for each in numbered]
+    return at_once(read, numbered)
 
 
-def _read_footer(file: FoundFile, folder_features: Sequence[str]) -> ReadFooter:
+def _read_footer(
+    file_and_end: tuple[FoundFile, bool], folder_features: Sequence[str]
+) -> ReadFooter:
+    file, is_end = file_and_end
     footer = read_footer(file.place)
     schema = footer.schema
     constants = tuple((key, _number(file, key, schema)) for key in folder_features)
@@ -123,7 +128,7 @@ def _read_footer(file: FoundFile, folder_features: Sequence[str]) -> ReadFooter:
         schema = schema.append(pa.field(key, pa.float64()))
     part = replace(footer.part, constants=constants)
     n_bytes = np.append(column_bytes(footer), np.zeros(len(constants), np.int64))
-    ranges = np.append(column_ranges(footer), np.full((len(constants), 2), np.nan), axis=0)
+    ranges = column_ranges(footer) if is_end else None
     return ReadFooter(part, schema.serialize().to_pybytes(), n_bytes, ranges)
 
 
@@ -131,14 +136,16 @@ def ranges_of(footers: Sequence[ReadFooter], names: Sequence[str]) -> dict[str, 
     """Range of the values of some columns in all files; of columns of which the footers know it."""
     by_schema: dict[bytes, NDArray[np.float64]] = {}
     for footer in footers:
-        known = by_schema.get(footer.schema, footer.column_ranges)
-        low = np.fmin(known[:, 0], footer.column_ranges[:, 0])
-        high = np.fmax(known[:, 1], footer.column_ranges[:, 1])
-        by_schema[footer.schema] = np.stack([low, high], axis=1)
+        ends = footer.column_ranges
+        if ends is not None:
+            known = by_schema.get(footer.schema, ends)
+            low, high = np.fmin(known[:, 0], ends[:, 0]), np.fmax(known[:, 1], ends[:, 1])
+            by_schema[footer.schema] = np.stack([low, high], axis=1)
     found: dict[str, Range] = {}
     for schema, ranges in by_schema.items():
         there = pa.ipc.read_schema(pa.py_buffer(schema)).names
-        for name, (low, high) in zip(there, ranges.tolist(), strict=True):
+        # Columns of folders come last in the schema, and the file does not hold them.
+        for name, (low, high) in zip(there, ranges.tolist(), strict=False):
             if low <= high:
                 least, most = found.get(name, (low, high))
                 found[name] = (min(least, low), max(most, high))

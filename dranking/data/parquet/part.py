@@ -161,7 +161,8 @@ def column_ranges(footer: Footer) -> NDArray[np.float64]:
                     least, most = found.get(number, (low, high))
                     found[number] = (min(least, low), max(most, high))
     unknown = (np.nan, np.nan)
-    return np.array([found.get(number, unknown) for number in range(len(names))]).reshape(-1, 2)
+    ends = [found.get(number, unknown) for number in range(len(names))]
+    return np.array(ends, dtype=np.float64).reshape(-1, 2)
 
 
 def _reader_bytes(column: pq.ColumnChunkMetaData) -> int:
