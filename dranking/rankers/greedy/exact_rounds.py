@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.executor import Task
-from dranking.engine.tile_tasks import Literal
+from dranking.engine.tile_tasks import Literal, Shared
 from dranking.engine.tiles import Tiles
 from dranking.kernels.lqo.added import Scale, added_errors
 from dranking.kernels.lqo.elimination import Elimination
@@ -117,7 +117,7 @@ class ExactRounds:
                 partial(of_fresh_rows, function), Literal(factor), *given, name=name
             )
         run = partial(with_one_blas_thread, function)
-        tasks = self._tiles.map_values(run, self._rows, *given, feature_block=0, name=name)
+        tasks = self._tiles.map_values(run, Shared(self._rows), *given, feature_block=0, name=name)
         return self._tiles.sum(tasks, unchanged, name)
 
     def _sum_blocks(self, function: Callable[..., Any], *values: Any, name: str) -> Any:

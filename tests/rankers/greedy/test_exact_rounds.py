@@ -72,3 +72,18 @@ def test_rows_that_do_not_fit_into_memory_are_computed_again(monkeypatch):
     found = select_paths(problem.dataset(), [1.0], SelectionRules(16))
     assert_same_paths(found.paths, expected.paths)
     assert found.n_passes > expected.n_passes
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_features_in_several_blocks_take_the_same_rounds(keeps, monkeypatch):
+    """The rows of all features are kept with the first block of features of each tile."""
+    problem = collinear_problem(2, 20, 10, 16)
+    data = problem.dataset(max_documents=60)
+    [expected] = select_paths(data, [1.0], SelectionRules(16)).paths
+    if not keeps:
+        of = ExactRounds.of
+        monkeypatch.setattr(ExactRounds, "of", lambda tiles, n_bytes_left: of(tiles, 0))
+    [path] = select_paths(data, [1.0], SelectionRules(16), feature_blocks=3).paths
+    assert path.kept == expected.kept
+    np.testing.assert_allclose(path.lqo_error, expected.lqo_error, rtol=1e-9)
+    np.testing.assert_allclose(path.weights[-1], expected.weights[-1], rtol=1e-6)
