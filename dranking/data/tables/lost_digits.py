@@ -17,6 +17,9 @@ Range: TypeAlias = tuple[float, float]
 WHOLE = 2.0**24
 """Whole numbers up to this size are exact in float32."""
 
+MOST_COUNTED = 2.0**64
+"""Up to this size, ends that are whole numbers tell of counts; far beyond, every float is whole."""
+
 MOST_LOST = 0.01
 """Share of the standard deviation of a feature that rounding may take."""
 
@@ -54,8 +57,8 @@ def ranges_in_memory(features: Any, names: Sequence[str]) -> dict[str, Range]:
                 if ends["min"] is not None:
                     found[name] = (float(ends["min"]), float(ends["max"]))
     elif isinstance(features, np.ndarray) and features.size and features.dtype.itemsize > 4:
-        with np.errstate(invalid="ignore"):
-            ends = np.stack([features.min(axis=0), features.max(axis=0)], axis=1)
+        with np.errstate(invalid="ignore"):  # missing values are NaN, and have no part in a range
+            ends = np.stack([np.fmin.reduce(features), np.fmax.reduce(features)], axis=1)
         found = dict(zip(names, map(tuple, ends.astype(np.float64).tolist()), strict=True))
     return found
 
@@ -69,8 +72,10 @@ def _loses_digits(low: float, high: float) -> bool:
     """
     if not (low < high and np.isfinite(_step(low, high))):  # infinite values are errors later
         return False
-    if low.is_integer() and high.is_integer():  # and so are, as a rule, the values between
-        return max(-low, high) > WHOLE and _step(low, high) > 2.0 * _step(0.0, high - low)
+    size = max(-low, high)
+    if low.is_integer() and high.is_integer() and size <= MOST_COUNTED:
+        # Values between whole numbers are whole, too, as a rule.
+        return size > WHOLE and _step(low, high) > 2.0 * _step(0.0, high - low)
     return _step(low, high) / 12**0.5 > MOST_LOST * (high - low) / 2.0
 
 

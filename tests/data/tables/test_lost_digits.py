@@ -33,6 +33,7 @@ KEPT = {
     "counts": np.arange(N) * 10_000,
     "counts of views": 4_899_414 + np.arange(N) * 16_777_003,
     "counts of both signs": (np.arange(N) - N // 2) * 16_777_003,
+    "so large that floats have no fractions": np.linspace(0.0, 1e25, N),
 }
 
 
@@ -70,6 +71,16 @@ def test_values_that_float32_keeps_are_no_cause_to_warn(name, tmp_path):
         warnings.simplefilter("error")
         for read in ways(KEPT[name], tmp_path):
             read()
+
+
+@pytest.mark.parametrize("values", [LOST["dates as floats"][0], LOST["far from zero"][0]])
+def test_missing_values_do_not_hide_the_range_of_others(values):
+    """The range of an array is that of its present values, as in tables and files."""
+    values = values.copy()
+    values[7] = np.nan
+    rows = values[:, None], np.arange(N) % 3, np.arange(N) // 6
+    with pytest.warns(DataWarning, match="float32, which rounds 'f1'"):
+        dr.RankRLS().fit(rows[0], rows[1], qid=rows[2], null="mean")
 
 
 @given(
