@@ -86,6 +86,10 @@ FAILED = 10.0
 """If training with such a loss ends at an objective above FAILED times the objective of zero
 weights, `fit` raises an error."""
 
+WORSE = 1.1
+"""If any training ends at an objective above WORSE times that of zero weights, a warning is given.
+Where the features predict nothing, the last steps alone leave it some percent above."""
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class StochasticRanker(LinearRanker):
@@ -347,7 +351,7 @@ class StochasticRanker(LinearRanker):
         how = problem, self.random_state, state.eta0, self.regularization
         if self.loss in UNBOUNDED and not objective <= FAILED * without:
             raise diverged(what, *how)
-        if not objective - losses.standard_error <= without * (1.0 + STATED_ACCURACY):
+        if not objective - losses.standard_error <= WORSE * without:
             said = f"{what}: the model is worse than none. {shorter_steps(*how)}"
             warn_user(said, ConvergenceWarning)
         n_sums = len(coef) + problem.dataset.n_blocks + 8

@@ -36,3 +36,14 @@ def test_a_model_worse_than_zero_weights_is_named(name):
 @pytest.mark.parametrize("ranker", [dr.SPD(), dr.LCRA(mu=0.0)], ids=str)
 def test_nothing_is_said_of_steps_that_fit_the_data(ranker):
     ranker.fit(random_problem(0, n_features=4).dataset())
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_said_of_the_noise_of_the_last_steps():
+    """The features predict nothing, and the last iterate is 3 % above zero weights."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(200, 4)).astype(np.float32)
+    y = rng.integers(0, 3, 200).astype(float)
+    sgd = dr.SGD(steps_per_epoch=1_000, n_epochs=1, average="none")
+    ranker = dr.SPD(1e-4, loss="logistic", sgd=sgd).fit(X, y, qid=np.repeat(np.arange(10), 20))
+    assert 1.01 * np.log(2) < ranker.objective_ < 1.05 * np.log(2)
