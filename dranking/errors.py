@@ -131,8 +131,10 @@ def moved_by(share: float) -> str:
     --------
     >>> moved_by(3e-5), moved_by(0.99999)
     ('by a share of 3e-05', 'so far that no digit is certain')
+    >>> moved_by(float("nan"))
+    'so far that no digit is certain'
     """
-    if share >= NO_DIGIT:
+    if not share < NO_DIGIT:  # a share that is not a number, too
         return "so far that no digit is certain"
     return f"by a share of {share:.0e}"
 

@@ -263,7 +263,7 @@ def _fitted(
         warn_user(
             f"rounding may have moved the leave-query-out scores of {found.n_queries:,} of "
             f"{dataset.n_queries:,} queries by more than 1e-6 of their spread within the query, "
-            f"at most {moved_by(found.share)}. Scale the features ({SCALE}), "
+            f"and those of the worst query {moved_by(found.share)}. Scale the features ({SCALE}), "
             "or leave out features that depend on others or lie far from zero.",
             AccuracyWarning,
         )

@@ -12,7 +12,7 @@ from dask.base import is_dask_collection
 from scipy import sparse
 
 import dranking as dr
-from dranking.errors import DataError, TryAgainError, UsageError
+from dranking.errors import AccuracyWarning, DataError, TryAgainError, UsageError
 from tests.rankers.problems import random_problem
 from tests.reference.rankrls import pairwise_ridge
 
@@ -104,6 +104,15 @@ def test_a_query_that_alone_determines_a_feature(problem):
     ranker = dr.RankRLS(1e-6).fit(own.dataset())
     found = dr.leave_query_out_scores(ranker, own.dataset())
     close(found, refits(own, list(range(6)), 1e-6))
+
+
+def test_scores_without_a_digit_are_said_to_have_none(problem):
+    X = problem.X.astype(np.float64)
+    X[:, 1] = X[:, 0] * (1.0 + 1e-7)
+    data = problem._replace(X=(X + 3e7).astype(np.float32)).dataset()
+    said = "and those of the worst query so far that no digit is certain"
+    with pytest.warns(AccuracyWarning, match=said):
+        dr.leave_query_out_scores(dr.RankRLS(1e-30).fit(data), data)
 
 
 @pytest.mark.parametrize("normalize", ["standard", "log", "query-minmax"])
