@@ -157,8 +157,9 @@ def settled(
         doubts = np.where(is_near, rounding, 0.0)
         places = _to_check(errors, doubts, least, n_best or 1, MOST_CHECKED)
         found = from_factors(run, [[*selected, int(asked[place])] for place in places])
-        errors[places] = [each.error for each in found]
-        rounding[places] = [each.rounding for each in found]
+        for place, each in zip(places.tolist(), found, strict=True):
+            if run.exact is None or each.rounding < rounding[place]:
+                errors[place], rounding[place] = each.error, each.rounding
         checked = places if run.exact is None else np.union1d(checked, places)
     return Contenders(errors, rounding, checked, scores.losses)
 

@@ -7,10 +7,12 @@ import pytest
 from scipy import sparse
 
 from dranking.errors import AccuracyWarning
+from dranking.rankers.greedy import certificate
 from dranking.rankers.greedy.estimator import warn_of_rounding
 from dranking.rankers.greedy.exact_rounds import ExactRounds
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
+from dranking.rankers.leave_query_out.held_out import Verified
 from tests.rankers.greedy.selections import assert_same_paths
 from tests.rankers.problems import Problem
 from tests.rankers.raw_checks import assert_best_picks
@@ -87,3 +89,17 @@ def test_features_in_several_blocks_take_the_same_rounds(keeps, monkeypatch):
     assert path.kept == expected.kept
     np.testing.assert_allclose(path.lqo_error, expected.lqo_error, rtol=1e-9)
     np.testing.assert_allclose(path.weights[-1], expected.weights[-1], rtol=1e-6)
+
+
+def test_a_round_keeps_the_errors_with_the_least_rounding(monkeypatch):
+    """Orthogonal factors of single queries are asked, and know less than the factor of all."""
+
+    def knows_nothing(run, kept):
+        return [Verified(9.0, 9e9, np.zeros(len(each)), np.zeros(len(each)), []) for each in kept]
+
+    monkeypatch.setattr(certificate, "from_factors", knows_nothing)
+    data = collinear_problem(1, 150, 40, 136).dataset()
+    [path] = select_paths(data, [1.0], SelectionRules(4)).paths
+    assert path.relative_rounding <= 1e-4
+    assert min(path.lqo_error) > 9.0
+    assert max(doubt.share for doubt in path.doubts) <= 1e-4
