@@ -10,7 +10,7 @@ import numpy as np
 
 from dranking.data.column_forms import Scaling, missing_transforms
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullFill, NullPolicy
+from dranking.data.null_fill import NullFill, NullPolicy, check_permitted
 from dranking.data.scaling import (
     FeatureMoments,
     MapBlocks,
@@ -32,7 +32,8 @@ def filled(
     Parameters
     ----------
     dataset
-        Raw data, in which values may be missing unless the policy is "error".
+        Raw data, in which values may be missing unless the policy is "error"; or data whose values
+        for missing ones are known, which it keeps.
     null
         "error", which leaves the data set as it is; "zero", "minimum" or "mean".
     map_blocks
@@ -42,9 +43,15 @@ def filled(
     ------
     DataError
         If the data is scaled already.
+    UsageError
+        If the known values were found by another policy.
     """
     if null == "error":
         return dataset
+    if dataset.fill is not None:
+        check_permitted(null, dataset.fill, "the data")
+        how = filling(dataset.feature_names, dataset.fill.permitting(), (), dataset.transforms)
+        return dataset.filled(dataset.fill, how)  # type: ignore[return-value]
     if dataset.transforms:
         raise scaled_already(dataset.transforms)
     moments = reduce(merged_moments, map_blocks(feature_moments, dataset))

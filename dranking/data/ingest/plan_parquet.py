@@ -16,7 +16,7 @@ from dranking.data.roles import DOC_ID, RELEVANCE, RESERVED, WEIGHT, Columns
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.tables.columns import Layout
 from dranking.data.tables.ids import as_ids
-from dranking.data.tables.recorded_scalings import Schemas
+from dranking.data.tables.recorded_steps import Schemas
 from dranking.errors import DataError, quoted
 
 

@@ -11,7 +11,7 @@ from dranking.data.roles import Columns
 from dranking.data.tables.columns import Layout, find_layout, value_type
 from dranking.data.tables.ids import is_text
 from dranking.data.tables.numeric_values import is_number
-from dranking.data.tables.recorded_scalings import Schemas
+from dranking.data.tables.recorded_steps import Schemas
 from dranking.errors import DataError
 
 

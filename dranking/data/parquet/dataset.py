@@ -22,15 +22,16 @@ from dranking.data.parquet.common_layout import common_layout
 from dranking.data.parquet.files import ParquetFiles
 from dranking.data.parquet.hive_folders import find_files, ranges_of, read_footers
 from dranking.data.roles import DEFAULT_COLUMNS, DOC_ID, QID, RELEVANCE, RESERVED, WEIGHT, Columns
+from dranking.data.steps import fill_of, scalings_of
 from dranking.data.tables.any_table import no_dataset
 from dranking.data.tables.ids import as_ids, check_no_null
 from dranking.data.tables.lost_digits import warn_of_lost_digits
 from dranking.data.tables.numeric_values import arrow_numbers
 from dranking.data.tables.query_rows import QueryScan, repeated_run
-from dranking.data.tables.recorded_scalings import (
+from dranking.data.tables.recorded_steps import (
     Schemas,
-    recorded_transforms,
-    transforms_metadata,
+    recorded_steps,
+    steps_metadata,
 )
 from dranking.data.tables.rows_to_block import rows_to_block
 from dranking.errors import DataError, UsageError
@@ -95,7 +96,8 @@ class ParquetDataset(Dataset):
         self.has_nulls = bool(self._nullable.any())
         self.roles = self._layout.roles
         warn_of_lost_digits(ranges_of(footers, self._layout.columns), footers[0].part.name)
-        self.transforms = recorded_transforms(schemas, self.feature_names)
+        steps = recorded_steps(schemas, self.feature_names)
+        self.fill, self.transforms = fill_of(steps), scalings_of(steps)
         queries = self._scan(schemas, ingest_advice(given, columns, where, self._layout))
         if self.rows_apart is not None and not may_lie_apart:
             raise self.rows_apart.error()
@@ -195,7 +197,8 @@ def write_parquet(
 
     The columns are ``qid``, ``docid`` if the data has document ids, ``relevance`` (null if
     unlabelled), ``weight`` if the data has query weights, and one float32 column per feature. Every
-    block is a row group. Scalings are recorded in the metadata; comments are not written.
+    block is a row group. The values that were filled in for missing ones, and scalings, are
+    recorded in the metadata; comments are not written.
 
     Parameters
     ----------
@@ -267,7 +270,7 @@ def _schema_to_write(dataset: Dataset) -> pa.Schema:
         fields.append(pa.field(WEIGHT, pa.float64(), nullable=False))
     # Columns that are not nullable have no definition levels, which saves a third of reading time.
     fields += [pa.field(name, pa.float32(), nullable=False) for name in dataset.feature_names]
-    return pa.schema(fields, transforms_metadata(dataset.transforms, dataset.feature_names))
+    return pa.schema(fields, steps_metadata(dataset.preparation, dataset.feature_names))
 
 
 def _common_type(types: set[pa.DataType]) -> pa.DataType:

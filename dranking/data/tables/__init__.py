@@ -14,7 +14,7 @@ A flat table has one row per document. Roles of its columns, by name and type:
 `dranking.data.roles.Columns` gives the roles to columns of other names, and chooses the features.
 
 Modules: `columns` finds the roles, `rows_to_block` makes blocks, `ids` and `numeric_values` convert
-and check values, `query_rows` finds the queries, `feature_names` checks names, `recorded_scalings`
+and check values, `query_rows` finds the queries, `feature_names` checks names, `recorded_steps`
 reads and writes the scalings in a table's metadata, `alignment` joins values to rows by index and
 weights to queries by id, and `in_memory` holds the public `from_arrays`
 and `from_table`. Errors name the row, the column and the query.

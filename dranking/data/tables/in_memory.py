@@ -17,7 +17,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
 from dranking.data.null_fill import NullFill, NullPolicy, check_policy
 from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, QID, RELEVANCE, Columns, Roles
-from dranking.data.steps import Filling, every_gap
+from dranking.data.steps import Filling, every_gap, fill_of, scalings_of
 from dranking.data.tables.alignment import aligned, weights_of_queries
 from dranking.data.tables.any_table import as_table, check_index, is_table
 from dranking.data.tables.columns import TABLE, find_layout
@@ -33,7 +33,7 @@ from dranking.data.tables.numeric_values import (
     is_number,
 )
 from dranking.data.tables.query_rows import check_adjacent, run_starts
-from dranking.data.tables.recorded_scalings import recorded_transforms
+from dranking.data.tables.recorded_steps import recorded_steps
 from dranking.data.tables.rows_to_block import concat_ids, fill_from_columns, rows_to_block
 from dranking.errors import DataError, UsageError, listed
 
@@ -291,10 +291,10 @@ def from_table(
         return rows_to_block([rows], layout, positions, place, missing=may_miss)
 
     names = layout.feature_names
-    transforms = recorded_transforms([(TABLE, table.schema)], names)
+    steps = recorded_steps([(TABLE, table.schema)], names)
     blocks = _blocks(block, query_ptr, max_documents)
-    data = MemoryDataset(blocks, names, transforms, layout.roles)
-    data.has_nulls = bool(may_miss.any())
+    data = MemoryDataset(blocks, names, scalings_of(steps), layout.roles)
+    data.fill, data.has_nulls = fill_of(steps), bool(may_miss.any())
     return filled(data, null)
 
 

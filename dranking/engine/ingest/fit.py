@@ -14,7 +14,7 @@ from dranking.data.filling import fill_from, scaled_already
 from dranking.data.ingest.finish_blocks import filled_moments
 from dranking.data.ingest.row_rules import HasFill, known_fill
 from dranking.data.ingest.segments import measure_segments
-from dranking.data.null_fill import NullFill, NullPolicy
+from dranking.data.null_fill import NullFill, NullPolicy, check_permitted
 from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
 from dranking.data.scaling import (
     UNFITTED,
@@ -25,7 +25,14 @@ from dranking.data.scaling import (
     quantile_of,
     standard_of,
 )
-from dranking.data.steps import Filling, filling
+from dranking.data.steps import (
+    Filling,
+    check_filled_alike,
+    check_none_filled_within,
+    fill_of,
+    filling,
+    scalings_of,
+)
 from dranking.data.store.dataset import StoredDataset
 from dranking.engine.executor import Executor, Task
 from dranking.engine.ingest.gathering import results_of
@@ -73,11 +80,14 @@ def fit(request: Request, plan: Plan, shared: Task, before: StoredDataset | None
     rows, names = request.rows, plan.feature_names
     known = known_fill(rows, before)
     fill = None if known is None else _restricted(known, names)
-    if plan.transforms and (fill is not None or rows.null != "error"):
-        raise scaled_already(plan.transforms)
+    of_source, present = fill_of(plan.steps), scalings_of(plan.steps)
+    if of_source is not None:
+        fill = _with_filled(names, fill, of_source, rows.null)
+    elif present and (fill is not None or rows.null != "error"):
+        raise scaled_already(present)
     if before is not None:
-        added = missing_transforms(before.transforms, plan.transforms)
-        return Fitted(fill, _filling(names, fill, added, rows.null), added)
+        added = missing_transforms(before.transforms, present)
+        return _fitted(plan, fill, added, rows.null)
     moments = None
     if (fill is None and rows.null in ("minimum", "mean")) or request.normalize == "standard":
         parts = measured(request.executor, plan, shared, feature_moments, merged_moments)
@@ -85,8 +95,28 @@ def fit(request: Request, plan: Plan, shared: Task, before: StoredDataset | None
     if fill is None and rows.null != "error":
         none = np.zeros(len(names))
         fill = fill_from(moments or FeatureMoments(none, none, none, none, none), rows.null)
-    added = _scalings(request, plan, shared, fill, moments)
-    return Fitted(fill, _filling(names, fill, added, rows.null), added)
+    return _fitted(plan, fill, _scalings(request, plan, shared, fill, moments), rows.null)
+
+
+def _with_filled(
+    names: Sequence[str], fill: NullFill | None, of_source: NullFill, null: NullPolicy
+) -> NullFill:
+    """The values for missing ones where those of the source were filled in before."""
+    check_permitted(null, of_source, "the data")
+    if fill is None:
+        return of_source
+    check_filled_alike(names, fill, of_source)
+    return fill.with_gaps(np.array(of_source.gaps))
+
+
+def _fitted(
+    plan: Plan, fill: NullFill | None, added: tuple[Scaling, ...], null: NullPolicy
+) -> Fitted:
+    """The steps of the data set; DataError if some would scale by values that were filled in."""
+    of_source = fill_of(plan.steps)
+    if of_source is not None:
+        check_none_filled_within(plan.feature_names, of_source, added)
+    return Fitted(fill, _filling(plan, fill, added, null), added)
 
 
 def _scalings(
@@ -104,7 +134,7 @@ def _scalings(
             moments = filled_moments(moments, fill.values, plan.n_documents)
         return (standard_of([moments], sparse=plan.is_sparse),)
     if request.normalize == "quantile":
-        filling = _filling(plan.feature_names, fill, (), request.rows.null)
+        filling = _filling(plan, fill, (), request.rows.null)
         return (_fit_quantile(request.executor, plan, shared, filling),)
     scaling = UNFITTED[request.normalize]()
     if plan.is_sparse:
@@ -126,12 +156,13 @@ def _restricted(known: HasFill, names: Sequence[str]) -> NullFill | None:
 
 
 def _filling(
-    names: Sequence[str], fill: NullFill | None, added: Sequence[Scaling], null: NullPolicy
+    plan: Plan, fill: NullFill | None, added: Sequence[Scaling], null: NullPolicy
 ) -> Filling | None:
     """The filling of blocks; the policy permits gaps also where the known data has none."""
     if fill is None:
         return None
-    return filling(names, fill if null == "error" else fill.permitting(), added)
+    known = fill if null == "error" else fill.permitting()
+    return filling(plan.feature_names, known, added, scalings_of(plan.steps))
 
 
 def _fit_quantile(executor: Executor, plan: Plan, shared: Task, filling: Filling | None) -> Scaling:

@@ -17,6 +17,7 @@ from dranking.data.open import as_paths
 from dranking.data.regrouping.layout import HashCollisionError
 from dranking.data.roles import DEFAULT_COLUMNS, Columns
 from dranking.data.scaling import Normalize
+from dranking.data.steps import scalings_of
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import commit_dataset
 from dranking.data.tables.any_table import is_table
@@ -197,7 +198,7 @@ def _store(
         commit,
         [each.segment for each in written],
         feature_names=plan.feature_names,
-        transforms=(*plan.transforms, *fitted.added),
+        transforms=(*scalings_of(plan.steps), *fitted.added),
         roles=plan.roles,
         fill=fill,
         append=before is not None,

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dranking.data.blocks import segment_borders
-from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.ingest.plan_parquet import ColumnRules
 from dranking.data.ingest.repeated_query import repeated_query
@@ -24,6 +23,7 @@ from dranking.data.open import data_form, open_dataset
 from dranking.data.regrouping.layout import plan_segments
 from dranking.data.roles import Columns, Roles
 from dranking.data.scaling import Normalize
+from dranking.data.steps import Steps
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.tables.any_table import is_table
 from dranking.engine.executor import Executor, Task
@@ -89,7 +89,7 @@ class Plan:
     source: Any
     work: Sequence[Work]
     feature_names: tuple[str, ...]
-    transforms: tuple[Scaling, ...]
+    steps: Steps
     roles: Roles
     is_sparse: bool
     n_documents: int
@@ -215,7 +215,7 @@ def _plan_blocks(dataset: Dataset, before: StoredDataset | None) -> Plan:
         dataset,
         work,
         dataset.feature_names,
-        dataset.transforms,
+        dataset.preparation,
         dataset.roles,
         dataset.is_sparse,
         dataset.n_documents,
@@ -252,7 +252,7 @@ def _plan_rows(
         source,
         work,
         rows.feature_names,
-        rows.transforms,
+        rows.steps,
         rows.roles,
         rows.is_sparse,
         source.n_rows,

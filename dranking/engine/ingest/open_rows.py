@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dranking.data.column_forms import Scaling
 from dranking.data.ingest.parquet_rows import ParquetRows
 from dranking.data.ingest.plan_parquet import (
     ColumnRules,
@@ -36,12 +35,13 @@ from dranking.data.parquet.hive_folders import (
     read_footers,
 )
 from dranking.data.roles import DEFAULT_ROLES, RELEVANCE, Columns, Roles
+from dranking.data.steps import Steps
 from dranking.data.tables.any_table import as_stream, check_index, is_dask, is_dask_frame
 from dranking.data.tables.columns import TABLE, Layout
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.lost_digits import warn_of_lost_digits
 from dranking.data.tables.numeric_values import is_number
-from dranking.data.tables.recorded_scalings import recorded_transforms
+from dranking.data.tables.recorded_steps import recorded_steps
 from dranking.engine.collections.arguments import partitions_of
 from dranking.engine.collections.compute import as_current, computed
 from dranking.engine.collections.partitions import Part
@@ -71,7 +71,7 @@ class OpenedRows:
 
     source: RowSource
     feature_names: tuple[str, ...]
-    transforms: tuple[Scaling, ...] = ()
+    steps: Steps = ()
     roles: Roles = DEFAULT_ROLES
     is_sparse: bool = False
     n_scratch_bytes: int = 0
@@ -119,7 +119,7 @@ def open_parquet(
     return OpenedRows(
         ParquetRows(read, layout, missing=rules.nullable),
         layout.feature_names,
-        recorded_transforms(schemas, layout.feature_names),
+        recorded_steps(schemas, layout.feature_names),
         layout.roles,
         reader_bytes=reader_bytes(footers, layout.to_read(np.arange(len(layout.feature_names)))),
     )

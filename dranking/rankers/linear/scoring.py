@@ -16,7 +16,7 @@ from dranking.data.dataset import Dataset, check_features_there
 from dranking.data.steps import Filling, Steps, fill_of, missing_steps
 from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table
-from dranking.data.tables.recorded_scalings import recorded_transforms
+from dranking.data.tables.recorded_steps import recorded_steps
 from dranking.engine.collections.scores import lazy_scores
 from dranking.engine.dask_collections import as_dataset
 from dranking.errors import DataError, UsageError
@@ -69,6 +69,7 @@ def table_scores(
     wanted = np.array([columns[sources[i]] for i in used.tolist()], dtype=np.intp)
     read, places = np.unique(wanted, return_inverse=True)
     X, present = _used_columns(X, list(columns), read, model)
+    present = tuple(step.restricted(places) for step in present)
     needed = tuple(step.restricted(used) for step in steps)
     fill = fill_of(needed)
     # Rows are refused where their values are read, with their place, unless the model fills gaps.
@@ -106,12 +107,12 @@ def _column(X: Any, name: str) -> Any:
 
 def _used_columns(
     X: Any, names: Sequence[str], used: NDArray[np.intp], model: str
-) -> tuple[Any, tuple[Scaling, ...]]:
-    """The columns of rows in memory that a model needs, in order, and their recorded scalings."""
+) -> tuple[Any, Steps]:
+    """The columns of rows in memory that a model needs, in order, and their recorded steps."""
     if is_table(X):
         table, wanted = as_table(X), [names[i] for i in used]
         check_features_there(wanted, table.column_names)
-        present = recorded_transforms([("the table", table.schema)], wanted)
+        present = recorded_steps([("the table", table.schema)], wanted)
         return table.select(wanted), present
     X = X if hasattr(X, "shape") else np.asarray(X)
     _check_width(X, names, model)

@@ -12,7 +12,7 @@ from scipy import sparse
 
 import dranking as dr
 from dranking.data.tables.in_memory import from_arrays
-from dranking.data.tables.recorded_scalings import transforms_metadata
+from dranking.data.tables.recorded_steps import steps_metadata
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.rankers.linear.model import SCHEMA_VERSION, LinearModel
 from tests.data.gaps import filled_by_hand, table_with_gaps
@@ -272,7 +272,7 @@ def test_a_fitted_ranker_and_its_stored_model_agree(ranker, scaling, tmp_path):
     np.testing.assert_array_equal(ranker.predict(frame, qid=problem.qid), of_rows)
     if scaling == "standard":  # a table that records its scaling is not scaled again
         values = (problem.X - np.array(added[0].mean)) / np.array(added[0].scale)
-        metadata = transforms_metadata(added, NAMES)
+        metadata = steps_metadata(added, NAMES)
         scaled = pa.table(dict(zip(NAMES, values.T, strict=True)), metadata=metadata)
         np.testing.assert_allclose(ranker.predict(scaled), of_rows, rtol=1e-4)
 
