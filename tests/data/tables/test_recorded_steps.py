@@ -37,7 +37,7 @@ def test_scalings_of_files_that_do_not_fit_together(tmp_path):
         ParquetDataset(tmp_path)
     table = pq.read_table(a)
     written(b, table.append_column("added", pa.array(np.ones(6))))
-    with pytest.raises(DataError, match="are scaled or filled in, but column .added. was added"):
+    with pytest.raises(DataError, match=r"are scaled or filled in, but column .added. was added"):
         ParquetDataset(b)
     assert ParquetDataset(b, columns=Columns(features=["f1"])).transforms == (QueryMinMax(),)
     newer = {**table.schema.metadata, b"dranking.transforms": b'[{"kind": "unknown"}]'}
