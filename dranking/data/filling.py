@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -25,7 +26,10 @@ AnyDataset = TypeVar("AnyDataset", bound=Dataset)
 
 
 def filled(
-    dataset: AnyDataset, null: NullPolicy, map_blocks: MapBlocks = blocks_here
+    dataset: AnyDataset,
+    null: NullPolicy,
+    map_blocks: MapBlocks = blocks_here,
+    kept: Mapping[str, float] = MappingProxyType({}),
 ) -> AnyDataset:
     """A data set with its missing values filled as a policy says, fitted to this data set.
 
@@ -38,6 +42,8 @@ def filled(
         "error", which leaves the data set as it is; "zero", "minimum" or "mean".
     map_blocks
         Reads the blocks for the fit.
+    kept
+        Values of some features, by name, that are known already, and kept.
 
     Raises
     ------
@@ -55,7 +61,8 @@ def filled(
     if dataset.transforms:
         raise scaled_already(dataset.transforms)
     moments = reduce(merged_moments, map_blocks(feature_moments, dataset))
-    return dataset.filled(fill_from(moments, null, dataset.n_documents))  # type: ignore[return-value]
+    fill = fill_from(moments, null, dataset.n_documents).keeping(dataset.feature_names, kept)
+    return dataset.filled(fill)  # type: ignore[return-value]
 
 
 def with_steps_of(dataset: Dataset, needed: Steps, *, permits: bool = False) -> Dataset:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -111,6 +111,11 @@ class NullFill(BaseModel):
     def permitting(self) -> NullFill:
         """The same values where values of every feature may be missing."""
         return self.model_copy(update={"gaps": (True,) * len(self.gaps)})
+
+    def keeping(self, names: Sequence[str], values: Mapping[str, float]) -> NullFill:
+        """The values for features called `names`, where those in `values` take that value."""
+        pairs = zip(names, self.values, strict=True)
+        return self.model_copy(update={"values": tuple(values.get(n, v) for n, v in pairs)})
 
     def with_gaps(self, gaps: NDArray[np.bool_]) -> NullFill:
         """The same values where `gaps` (n_features,) marks further features that lack values."""

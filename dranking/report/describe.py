@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from dranking.bounds.report import RiskBounds, risk_bounds
 from dranking.data.blocks import QueryBlock
+from dranking.data.column_forms import forms_of, source_names
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import FeatureMoments, feature_moments, standard_of
+from dranking.data.steps import check_filled_alike
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError
@@ -80,6 +82,7 @@ def describe(
     )
     if train is None:
         return content
+    _check_filled_as_trained(model, train)
     training = study_training(
         model,
         train,
@@ -90,6 +93,14 @@ def describe(
         executor=executor,
     )
     return replace(content, training=training, bounds=bounds_of(model, train, convention, executor))
+
+
+def _check_filled_as_trained(model: LinearModel, train: Dataset) -> None:
+    """Raise DataError if missing values of the training data have other values than the model's."""
+    if train.fill is not None:
+        raw = forms_of(train.transforms) is None
+        names = source_names(model.feature_names, model.transforms) if raw else model.feature_names
+        check_filled_alike(names, model.fill, train.fill.restricted(train.columns_of(names)))
 
 
 def describe_unjudged(model: LinearModel, data: Dataset, executor: Executor) -> Content:

@@ -8,8 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dranking.data.dataset import Dataset
+from dranking.data.filling import filled
+from dranking.data.ingest.row_rules import values_of
 from dranking.engine.choose_executor import get_executor
-from dranking.engine.dask_collections import training_dataset
+from dranking.engine.dask_collections import as_dataset
+from dranking.engine.executor import Executor
+from dranking.engine.map_blocks import blocks_on
 from dranking.files.places import AnyPlace, as_place
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
@@ -95,7 +99,7 @@ def write_report(  # noqa: PLR0913 - one call with keywords, as `dranking report
         fitted,
         judged_dataset(judged, *scorers),
         champion=champion,
-        train=None if train is None else _training_data(train, fitted),
+        train=None if train is None else _training_data(train, fitted, run),
         metric=metric,
         convention=convention,
         executor=run,
@@ -113,8 +117,9 @@ def _model_of(model: Any) -> LinearModel:
     return to_model(model)
 
 
-def _training_data(train: Any, model: LinearModel) -> Dataset:
+def _training_data(train: Any, model: LinearModel, executor: Executor) -> Dataset:
     """The training data as a data set; a table, whose missing values are filled as the model's."""
     if isinstance(train, Dataset) or model.fill is None:
-        return training_dataset(train)
-    return training_dataset(train, null=model.fill.policy)
+        return as_dataset(train)
+    rows = as_dataset(train, nullable=True, executor=executor)
+    return filled(rows, model.fill.policy, blocks_on(executor), values_of(model))

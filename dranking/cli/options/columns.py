@@ -110,11 +110,14 @@ class ColumnOptions:
 
     def open_training_of(self, model: LinearModel, path: Place) -> Dataset:
         """Open the training data of a model, whose missing values are filled as for the model."""
+        from dranking.data.filling import filled
+        from dranking.data.ingest.row_rules import values_of
         from dranking.data.open import data_form
 
         if model.fill is None or data_form([path]) == "directory":
             return self._open(path, self.columns)
-        return self._open(path, self.columns, model.fill.policy)
+        rows = self._open(path, self.columns.nullable_if(True))
+        return filled(rows, model.fill.policy, kept=values_of(model))
 
     def open_judged(self, path: Place, needed: Columns) -> Dataset:
         """Open judged data for scorers that need these columns; others are passed over."""

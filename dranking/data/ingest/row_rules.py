@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from dranking.data.column_forms import Scaling, source_names
 from dranking.data.null_fill import NullFill, NullPolicy, check_permitted, check_policy
 from dranking.data.store.dataset import StoredDataset
 from dranking.errors import UsageError
@@ -22,6 +24,22 @@ class HasFill(Protocol):
     def fill(self) -> NullFill | None:
         """The values of these features."""
         ...
+
+    @property
+    def transforms(self) -> tuple[Scaling, ...]:
+        """Scalings that follow; the features may be forms of others."""
+        ...
+
+
+def raw_features_of(known: HasFill) -> Sequence[str]:
+    """Name of the raw feature to which each value for missing ones belongs."""
+    return source_names(known.feature_names, known.transforms)
+
+
+def values_of(known: HasFill) -> dict[str, float]:
+    """The values for missing ones by the name of the raw feature; empty if none is known."""
+    fill = known.fill
+    return {} if fill is None else dict(zip(raw_features_of(known), fill.values, strict=True))
 
 
 @dataclass(frozen=True)

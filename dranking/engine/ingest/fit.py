@@ -12,7 +12,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import Scaling, missing_transforms
 from dranking.data.filling import fill_from, scaled_already
 from dranking.data.ingest.finish_blocks import filled_moments
-from dranking.data.ingest.row_rules import HasFill, known_fill
+from dranking.data.ingest.row_rules import HasFill, known_fill, raw_features_of
 from dranking.data.ingest.segments import measure_segments
 from dranking.data.null_fill import NullFill, NullPolicy, check_permitted
 from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
@@ -144,7 +144,7 @@ def _scalings(
 
 def _restricted(known: HasFill, names: Sequence[str]) -> NullFill | None:
     """The known values of some features."""
-    position = {name: i for i, name in enumerate(known.feature_names)}
+    position = {name: i for i, name in enumerate(raw_features_of(known))}
     absent = [name for name in names if name not in position]
     if absent:
         raise DataError(

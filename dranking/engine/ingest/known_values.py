@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from dranking.data.column_forms import Scaling
 from dranking.data.filling import fill_from
-from dranking.data.ingest.row_rules import HasFill, RowRules
+from dranking.data.ingest.row_rules import HasFill, RowRules, values_of
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.null_fill import NullFill, NullPolicy
 from dranking.data.roles import Columns
@@ -27,6 +28,7 @@ class KnownValues:
 
     feature_names: tuple[str, ...]
     fill: NullFill
+    transforms: tuple[Scaling, ...] = ()
 
 
 def measure_source(
@@ -82,6 +84,4 @@ def known_values(
     fill = fill_from(reduce(merged_moments, moments), null)
     if earlier is None or earlier.fill is None or earlier.fill.policy != null:
         return KnownValues(names, fill)
-    kept = dict(zip(earlier.feature_names, earlier.fill.values, strict=True))
-    values = tuple(kept.get(n, v) for n, v in zip(names, fill.values, strict=True))
-    return KnownValues(names, fill.model_copy(update={"values": values}))
+    return KnownValues(names, fill.keeping(names, values_of(earlier)))

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dranking as dr
+from dranking.cli.options.columns import ColumnOptions
 from tests.data.gaps import filled_by_hand, table_with_gaps
 
 N_TEST = 15
@@ -212,3 +213,22 @@ def test_the_case_of_a_rating_that_is_missing(dranking, tmp_path):
     found = measured(dranking, tmp_path / "m.json", case / "te.parquet")
     assert found == pytest.approx(expected, abs=1e-12)
     assert found == pytest.approx(0.94527, abs=5e-6)
+
+
+def test_a_report_fills_the_training_table_with_the_values_of_the_model(dranking, folder):
+    for data, source in (("other", "test.parquet"), ("again", "train.parquet")):
+        known = ("--null", "mean") if data == "other" else ("--null-from", "other")
+        ok(dranking, "ingest", source, "-o", data, *known)
+    ok(dranking, "ingest", "train.parquet", "-o", "own", "--null", "mean")
+    ok(dranking, "train", "rankrls", "again", "-o", "m.json")
+    model = dr.load_model("m.json")
+    opened = ColumnOptions().open_training_of(model, Path("train.parquet"))
+    np.testing.assert_array_equal(
+        opened.block(0).features, dr.open_dataset("again").block(0).features
+    )
+    written = ("report", "m.json", "test.parquet", "-o", "r.html", "--overwrite", "--train")
+    for same in ("train.parquet", "again"):
+        ok(dranking, *written, same)
+    code, _, err = dranking(*written, "own")
+    assert code == 3
+    assert "filled with other values than the model's" in err

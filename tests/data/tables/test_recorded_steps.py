@@ -95,3 +95,13 @@ def test_ingest_keeps_the_record_of_data_filled_before(tmp_path, form):
         dr.ingest(source, tmp_path / "other", rows=dr.RowRules(null_from=model))
     with pytest.raises(DataError, match="which a filled value would move"):
         dr.ingest(source, tmp_path / "scaled", normalize="query-minmax")
+
+
+def test_ingest_takes_the_values_of_a_model_of_forms(tmp_path):
+    rows = pa.table({"qid": [1, 1, 1], "relevance": [0, 1, 2], "f1": [1.0, None, 3.0]})
+    forms = dr.with_forms(from_table(rows, null="mean"), ("log",))
+    model = dr.RankRLS().fit(forms).to_model()
+    dr.ingest(rows.slice(1), tmp_path / "later", rows=dr.RowRules(null_from=model))
+    later = dr.open_dataset(tmp_path / "later")
+    np.testing.assert_array_equal(later.block(0).features, [[2.0], [3.0]])
+    np.testing.assert_array_equal(model.predict(later), model.predict(rows.slice(1)))
