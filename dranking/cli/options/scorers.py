@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.output import note
 from dranking.errors import UsageError
 from dranking.files.places import Place, is_local
 from dranking.files.reading import exists, open_input
@@ -61,6 +62,8 @@ def open_scorer(
 
     if not exists(path) or path.suffix == ".json" or _begins_as_json(path):
         return load_model(path).permitting_nulls(columns.null)
+    if columns.null != "error":
+        note(f"--null has no effect on {path}, whose scores were computed elsewhere")
     qid, docid = columns.id_columns(data)
     return read_scores(path, qid, docid, score_column or "score")
 

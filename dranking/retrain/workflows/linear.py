@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
+from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.ingest.row_rules import HasFill
 from dranking.data.statistics.dataset import StatisticsDataset
@@ -100,6 +101,8 @@ class LinearWorkflow:
             if not from_clicks and data.n_unlabelled == data.n_documents:
                 raise DataError(f"the {use} data has no labelled document.")
             found[use] = RowFacts(**data.facts)
+            if use != "train":
+                self._check_champion_scores(use, data)
         for sources in judged.values():
             self._parts.check_apart(run.sources["train"], sources)
         notes: tuple[str, ...] = ()
@@ -147,6 +150,20 @@ class LinearWorkflow:
                     )
                 moments.append(of_part)
         return known_values(names, moments, null, champion) if moments else None
+
+    def _check_champion_scores(self, use: str, data: Dataset) -> None:
+        """Raise UsageError if judged data has gaps, and the champion no values for them."""
+        run, champion = self._run, self._champion()
+        if champion is None or champion.fill is not None or data.fill is None:
+            return
+        names = source_names(champion.feature_names, champion.transforms)
+        fill = data.fill.restricted(data.columns_of(names))
+        if fill.policy != "zero" and any(fill.gaps):
+            raise UsageError(
+                f"the {use} data lacks values, for which the champion, version {run.rival}, has "
+                f"none: it was trained without data.null, which is now {run.config.data.null}, so "
+                "that the two cannot be compared. Begin a new registry."
+            )
 
     def _champion(self) -> LinearModel | None:
         """The model of the rival, if its version has a linear one."""

@@ -232,3 +232,12 @@ def test_a_report_fills_the_training_table_with_the_values_of_the_model(dranking
     code, _, err = dranking(*written, "own")
     assert code == 3
     assert "filled with other values than the model's" in err
+
+
+def test_null_beside_a_file_of_scores_has_no_effect_and_says_so(dranking, folder):
+    ok(dranking, "train", "rankrls", "train.parquet", "--null", "mean", "-o", "m.json")
+    ok(dranking, "predict", "m.json", "test.parquet", "-o", "s.csv")
+    for option, said in (((), False), (("--null", "zero"), True)):
+        code, _, err = dranking("evaluate", "s.csv", "test.parquet", *option)
+        assert code == 0
+        assert ("--null has no effect on s.csv" in err) == said

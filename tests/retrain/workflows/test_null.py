@@ -1,6 +1,7 @@
 """Nights on tables with missing values, against an ingest from scratch and an append."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dranking as dr
@@ -71,3 +72,15 @@ def test_another_policy_than_the_champions_is_refused(folder):
     night("mean")
     with pytest.raises(dr.UsageError, match=r"data\.null is zero, but in the champion"):
         night("zero")
+
+
+def test_a_champion_without_values_is_refused_before_the_training(folder):
+    tables = {name: pd.read_parquet(name) for name in ("in/0.parquet", "in/1.parquet")}
+    hold = pd.read_parquet("hold.parquet")
+    for name, table in {**tables, "hold.parquet": hold}.items():
+        table.fillna(0).to_parquet(name)
+    night("error")
+    hold.to_parquet("hold.parquet")
+    part("in/2.parquet", 2)
+    with pytest.raises(dr.UsageError, match=r"^the holdout data lacks values, for"):
+        night("mean")
