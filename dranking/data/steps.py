@@ -198,7 +198,7 @@ def check_none_filled_within(
 
 
 def check_filled_alike(names: Sequence[str], fill: NullFill | None, data: NullFill) -> None:
-    """Raise DataError if gaps of data were filled with other values than those of a model.
+    """Raise DataError if gaps of data were filled with other values than those of the training.
 
     Zero is the same value in all data; a model that knows no values takes it.
     """
@@ -211,12 +211,14 @@ def check_filled_alike(names: Sequence[str], fill: NullFill | None, data: NullFi
     ]
     if other:
         first = other[0]
-        ours = "no value" if fill is None else f"{fill.values[first]:.6g} (the {fill.policy})"
+        ours = "where the training knows no value"
+        if fill is not None:
+            ours = f"instead of {fill.values[first]:.6g}, the {fill.policy} of the training data"
         raise DataError(
-            f"missing values of {len(other)} feature(s) of the model were filled with other values "
-            f"than the model's: those of {names[first]!r} with {data.values[first]:.6g}, the "
-            f"{data.policy} of the data itself, where the model has {ours}. Give the table itself, "
-            "or ingest it with dranking ingest --null-from and the model or its training data."
+            f"missing values of {len(other)} feature(s) were filled with other values than those "
+            f"of the training: those of {names[first]!r} with {data.values[first]:.6g}, the "
+            f"{data.policy} of the data itself, {ours}. Give the table itself, or ingest it with "
+            "dranking ingest --null-from and the model or its training data."
         )
 
 

@@ -280,6 +280,8 @@ def _query_weights(
 def to_dask_array(dataset: Dataset) -> tuple[Any, Any, Any]:
     """A data set as dask arrays with one chunk per block; computing a chunk reads its block.
 
+    The arrays have no record of scalings and of values that were filled in for missing ones.
+
     Returns
     -------
     X
@@ -319,6 +321,8 @@ def _chunk(value: Any, shape: tuple[int, ...], dtype: Any, meta: Any = None) -> 
 
 def to_dask_dataframe(dataset: Dataset) -> Any:
     """A data set as a dask DataFrame with one partition per block; computing it reads the block.
+
+    The DataFrame has no record of scalings and of values that were filled in for missing ones.
 
     Returns
     -------

@@ -231,7 +231,7 @@ def test_a_report_fills_the_training_table_with_the_values_of_the_model(dranking
         ok(dranking, *written, same)
     code, _, err = dranking(*written, "own")
     assert code == 3
-    assert "filled with other values than the model's" in err
+    assert "filled with other values than those of the training" in err
 
 
 def test_null_beside_a_file_of_scores_has_no_effect_and_says_so(dranking, folder):

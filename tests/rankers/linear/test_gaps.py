@@ -137,7 +137,7 @@ def test_a_model_without_values_says_what_to_do():
     with pytest.raises(dr.UsageError, match="knows no value for missing ones"):
         model.permitting_nulls("mean")
     own = dr.from_table(LATER, null="mean")
-    with pytest.raises(dr.DataError, match="where the model has no value"):
+    with pytest.raises(dr.DataError, match="where the training knows no value"):
         model.predict(own)
     assert len(model.predict(dr.from_table(LATER, null="zero"))) == len(LATER)
 
