@@ -108,7 +108,9 @@ def test_the_advice_for_rows_that_lie_apart_is_a_whole_command(
     }
     code, _, told = dranking(*commands[how]("all days"), *where)
     assert code == 3
-    advice = re.search(r"in place of the files and their condition: dranking (.*) \(in Python", told)
+    advice = re.search(
+        r"in place of the files and their condition: dranking (.*) \(in Python", told
+    )
     code, _, told = dranking(*shlex.split(advice[1]))
     assert code == 0, told
     assert re.search(r"note: this took about .*B of scratch space\.", told)

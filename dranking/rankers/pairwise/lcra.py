@@ -248,8 +248,10 @@ class LCRA(StochasticRanker):
         weights: Array,
         shards: Shards,
         n_draws: int,
+        *,
+        warns: bool,
     ) -> Self:
-        super()._finish(problem, state, weights, shards, n_draws)
+        super()._finish(problem, state, weights, shards, n_draws, warns=warns)
         self.views_ = problem.views
         return self
 

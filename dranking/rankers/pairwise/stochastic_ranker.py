@@ -205,7 +205,8 @@ class StochasticRanker(LinearRanker):
         n_draws = min(n_epochs * plan.n_steps, ESTIMATE_DRAWS)
         best = state.best if validated.patience is not None else None
         weights = state.model if best is None else best
-        return self._finish(problem, state, weights, plan.shards, n_draws)
+        is_batch = start.epoch > 0 and n_epochs == 1  # of `partial_fit`: a few queries tell little
+        return self._finish(problem, state, weights, plan.shards, n_draws, warns=not is_batch)
 
     def _plan(
         self, problem: PairProblem, executor: Executor, n_epochs: int, start: AveragedState
@@ -338,8 +339,13 @@ class StochasticRanker(LinearRanker):
         weights: Array,
         shards: Shards,
         n_draws: int,
+        *,
+        warns: bool,
     ) -> Self:
-        """Keep the model with some weights: the last, or those that validated best."""
+        """Keep the model with some weights: the last, or those that validated best.
+
+        `warns` says whether a model that is worse on this data than no model is worth a warning.
+        """
         coef = problem.coef(weights)
         losses = self._mean_losses(problem, state, coef, shards, n_draws)
         loss, without = losses.model, losses.zeros
@@ -351,7 +357,7 @@ class StochasticRanker(LinearRanker):
         how = problem, self.random_state, state.eta0, self.regularization
         if self.loss in UNBOUNDED and not objective <= FAILED * without:
             raise diverged(what, *how)
-        if not objective - losses.standard_error <= WORSE * without:
+        if warns and not objective - losses.standard_error <= WORSE * without:
             said = f"{what}: the model is worse than none. {shorter_steps(*how)}"
             warn_user(said, ConvergenceWarning)
         n_sums = len(coef) + problem.dataset.n_blocks + 8

@@ -339,7 +339,7 @@ def test_other_features_cannot_go_on(dataset):
 
 def test_data_scaled_otherwise_cannot_go_on(dataset):
     ranker = dr.SPD(0.01, sgd=SHORT).fit(dataset)
-    with pytest.raises(dr.DataError, match="X is scaled in another way"):
+    with pytest.raises(dr.DataError, match="scaled by standard, but the model needs nothing"):
         ranker.partial_fit(scaled(dataset, "standard"))
     ranker.fit(scaled(dataset, "standard")).partial_fit(scaled(dataset, "standard"))
 
