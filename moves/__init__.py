@@ -1,0 +1,1 @@
+"""The moves of files to their packages, made by a command: ``python -m moves``."""
