@@ -12,7 +12,7 @@ import pytest
 
 from dranking.kernels.machine.first_use import say_when_compiling
 
-say_when_compiling(lambda: None)  # tests read what is written on stderr
+say_when_compiling(lambda line: None)  # tests read what is written on stderr
 
 hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1_000)

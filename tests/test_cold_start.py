@@ -1,10 +1,8 @@
-"""A fresh machine: two processes compile the kernels at the same time, a third process none.
+"""A fresh machine: each command compiles few functions, says so once, and a later process none.
 
-And a first selection from dense features compiles few functions: compilation is most of the time of
-a user's first command.
+Compilation is most of the time of a user's first command.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -15,78 +13,20 @@ import pandas as pd
 import pytest
 
 import dranking as dr
+from dranking.kernels.machine.first_use import ONCE
+from tests.kernels.compiled import needs_compiled
 
-MOST_KERNELS, MOST_COMPILATIONS = 18, 29
-"""Kernels that a first selection from dense features compiles at most, and compilations altogether:
-those of several types count repeatedly, and so do functions of Numba itself. One of the kernels
-makes exact ties (`dranking.kernels.lqo.rounding`); the certificate of a selection needs the least
-pivots, which `add_scores` keeps."""
-
-# Selects, then prints what was selected, which kernels came from the cache on disk, and how many
-# functions were compiled.
-PROGRAM = """
-import json, sys
-import numba
-from numba.core import event
-compilations = event.RecordingListener()
-event.register("numba:compile", compilations)
-import numpy as np
-from dranking import GreedyRankRLS
-
-rng = np.random.default_rng(0)
-X = rng.normal(size=(300, 12)).astype(np.float32)
-y = (X[:, 3] - X[:, 7] + rng.normal(size=300) > 0).astype(float)
-model = GreedyRankRLS(4, 1.0).fit(X, y, qid=np.repeat(np.arange(30), 10))
-stats = {
-    f"{kernel.__module__}.{kernel.__name__}": kernel.stats
-    for module in list(sys.modules.values())
-    if module.__name__.startswith("dranking.kernels.")
-    for kernel in vars(module).values()
-    if isinstance(kernel, numba.core.dispatcher.Dispatcher) and kernel.signatures
-}
-print(json.dumps({
-    "selected": model.selected_,
-    "lqo_error": [error.hex() for error in model.lqo_error_],
-    "compiled": [name for name, s in stats.items() if s.cache_misses],
-    "loaded": [name for name, s in stats.items() if s.cache_hits],
-    "n_compilations": sum(item.is_start for _, item in compilations.buffer),
-}))
-"""
-
-
-def start(cache: Path) -> "subprocess.Popen[str]":
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", PROGRAM],
-        env=environment,
-        cwd=Path(__file__).parents[1],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def finish(process: "subprocess.Popen[str]") -> dict:
-    stdout, stderr = process.communicate(timeout=120)
-    assert process.returncode == 0, stderr
-    return json.loads(stdout)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
-def test_a_first_selection_compiles_few_functions(tmp_path):
-    first = finish(start(tmp_path))
-    assert len(first["compiled"]) <= MOST_KERNELS
-    assert len(first["compiled"]) <= first["n_compilations"] <= MOST_COMPILATIONS
-
-
+# Runs a command, then prints how many functions were compiled.
 COMMAND = """
 import sys
-from dranking.cli.app import run
+from dranking.cli import main
 from dranking.kernels.machine.compile import compilations
 
 with compilations() as names:
-    code = run(sys.argv[1:])
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
 print(len(names))
 sys.exit(code)
 """
@@ -107,8 +47,9 @@ MOST_OF_COMMANDS = {
     "train max-margin data.zarr --output margin.json": 26,
     "quickstart": 69,
 }
-"""Compilations of each command in an empty cache, at most. The three commands that are in every run
-take half a minute of one core together, all of them two minutes."""
+"""Compilations of each command in an empty cache, at most: a function of several types counts
+repeatedly, and Numba's own functions count. The three commands that are in every run take half a
+minute of one core together, all of them two minutes."""
 
 
 @pytest.fixture(scope="module")
@@ -129,38 +70,45 @@ def folder(tmp_path_factory):
     return folder
 
 
+def start(command: str, folder: Path, cache: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *command.split()],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(cache), "COLUMNS": "200"},
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: "subprocess.Popen[str]") -> tuple[int, str]:
+    """How many functions a command compiled, and what it wrote to stderr."""
+    stdout, stderr = process.communicate(timeout=300)
+    assert process.returncode == 0, stderr
+    return int(stdout.split()[-1]), stderr
+
+
 COMMANDS = [
     *(pytest.param(*command, marks=pytest.mark.slow) for command in IN_EVERY_RUN.items()),
     *(pytest.param(*command, marks=pytest.mark.exhaustive) for command in MOST_OF_COMMANDS.items()),
 ]
 
 
-@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
+@needs_compiled
 @pytest.mark.parametrize(("command", "most"), COMMANDS)
-def test_a_command_compiles_few_functions(command, most, folder, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", COMMAND, *command.split()],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert 0 < int(done.stdout.split()[-1]) <= most
+def test_a_command_compiles_few_functions_and_says_so_once(command, most, folder, tmp_path):
+    n_compiled, said = finish(start(command, folder, tmp_path))
+    assert 0 < n_compiled <= most
+    assert said.count(ONCE) == 1
 
 
+@needs_compiled
 @pytest.mark.exhaustive
-@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
-def test_two_processes_with_an_empty_cache_and_a_third_after_them(tmp_path):
-    together = [start(tmp_path), start(tmp_path)]
-    first, second = map(finish, together)
-    assert first["selected"] == second["selected"]
-    assert first["lqo_error"] == second["lqo_error"]
-    assert {*first["compiled"], *second["compiled"]}
-    third = finish(start(tmp_path))
-    assert third["compiled"] == []
-    assert third["loaded"]
-    assert third["selected"] == first["selected"]
-    assert third["lqo_error"] == first["lqo_error"]
+def test_two_processes_with_an_empty_cache_and_a_third_after_them(folder, tmp_path):
+    command = "select data.zarr --n-features 3 --output {}.json"
+    names = ["first", "second", "third"]
+    together = [start(command.format(name), folder, tmp_path) for name in names[:2]]
+    assert all(said.count(ONCE) == 1 for _, said in map(finish, together))
+    n_compiled, said = finish(start(command.format(names[2]), folder, tmp_path))
+    assert (n_compiled, said.count(ONCE)) == (0, 0)
+    assert len({(folder / f"{name}.json").read_bytes() for name in names}) == 1

@@ -115,7 +115,7 @@ PARTS = {
         {"runner"},
     ],
     "cli": [
-        {"compile_ahead", "compile_jobs", "output", "parsing", "signals", "warm_jobs"},
+        {"output", "parsing", "signals", "warm_jobs"},
         {"feature_profiles", "options"},
         {"commands"},
         {"app"},

@@ -36,8 +36,7 @@ LIST_LOSSES: dict[str, ListLoss] = {
     "ap classes": SumHinge(by_class=True),
     "ndcg": SumHinge(by_class=False),
 }
-"""Losses by name; the first word of a name is the measure. Sums come last: a second process may
-compile their kernel meanwhile (`dranking.cli.compile_ahead`)."""
+"""Losses by name; the first word of a name is the measure."""
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,11 @@ from dranking.cli.signals import end_at_once, end_in_order
 def main() -> None:
     """Entry point of the `dranking` command."""
     end_at_once()
-    from dranking.cli.compile_ahead import compile_ahead
-
-    compile_ahead(sys.argv[1:])  # before this process imports anything that takes long
     from dranking.cli.app import run
     from dranking.cli.output import note
-    from dranking.kernels.machine.first_use import SAID, say_when_compiling
+    from dranking.kernels.machine.first_use import say_when_compiling
 
-    say_when_compiling(lambda: note(SAID))
+    say_when_compiling(note)
     end_in_order()
     code = run(sys.argv[1:])
     end_at_once()

@@ -15,7 +15,6 @@ from dranking.kernels.far_columns import NOTHING_FAR, Far
 from dranking.kernels.listwise import rankings as listwise
 from dranking.kernels.listwise.rankings import AP, NDCG, Lists
 from dranking.kernels.machine.compile import frozen
-from dranking.kernels.machine.first_use import before_first_call
 from dranking.kernels.machine.floats import EPSILON
 from dranking.kernels.products import times
 from dranking.kernels.relative_products import (
@@ -97,8 +96,6 @@ class ArgmaxHinge(NamedTuple):
     def at(self, scores: Array, lists: Lists) -> tuple[float, Array]:
         """Value, and a subgradient (n_documents,) with respect to the scores."""
         slopes = np.empty(len(scores))
-        before_first_call("largest_hinges")
-        before_first_call("most_violated_by_ndcg")  # a part of it
         return listwise.largest_hinges(frozen_lists(lists), frozen(scores), slopes), slopes
 
     def too_long(self, lists: Lists) -> TooLong | None:
@@ -153,7 +150,6 @@ class SumHinge(NamedTuple):
         if too_long is not None:
             raise UsageError(f"a list {too_long.why}")
         slopes = np.empty(len(scores))
-        before_first_call("sum_of_hinges")
         value = listwise.sum_of_hinges(frozen_lists(lists), self.by_class, frozen(scores), slopes)
         return value, slopes
 

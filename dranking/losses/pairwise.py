@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.kernels.far_columns import NOTHING_FAR, Far, far_columns
 from dranking.kernels.machine.compile import frozen
-from dranking.kernels.machine.first_use import before_first_call
 from dranking.kernels.pairwise import logistic
 from dranking.kernels.pairwise import pair_sums as pairs
 from dranking.kernels.pairwise.pair_sums import Groups, Tangent
@@ -90,7 +89,6 @@ class HingeSum(NamedTuple):
     def curvature(self, tangent: Tangent, groups: Groups, direction: Array) -> Array:
         """(n_documents,) generalised second derivative times a direction."""
         out = np.empty(len(direction))
-        before_first_call("hinge_curvature")
         pairs.hinge_curvature(groups, self.margins, tangent, direction, out)
         return out
 
@@ -182,7 +180,6 @@ def hinge_of_pairs(
     """
     slopes = np.empty(block.n_documents)
     scores = _scores(block, targets, weights) - targets.offsets
-    before_first_call("plain_hinge")
     hinge = pairs.plain_hinge(frozen_groups(targets), targets.margin, frozen(scores), slopes)
     return np.float64(hinge), _slopes(block, targets, slopes)
 

@@ -14,7 +14,6 @@ from dranking.data.prediction_files import checked_scores, trec_order
 from dranking.errors import DataError
 from dranking.kernels import metrics as kernels
 from dranking.kernels.machine.compile import frozen
-from dranking.kernels.machine.first_use import before_first_call
 from dranking.metrics.conventions import Convention
 
 MAX_EXPONENTIAL_GRADE = 1_000.0
@@ -159,7 +158,6 @@ def rank_documents(block: QueryBlock, scores: ArrayLike, convention: Convention)
     if convention.ties == "doc_id":
         order, values = trec_order(block, values)
     else:
-        before_first_call("rank_order")
         order = kernels.rank_order(frozen(values), query_ptr)
         values = values[order]
     unlabelled = np.isnan(block.relevance)

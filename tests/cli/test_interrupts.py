@@ -60,7 +60,7 @@ from dranking.kernels.machine import first_use
 from dranking.kernels.machine.compile import compilations
 
 end_in_order()
-first_use.tell_when_compiling(lambda: os.kill(os.getpid(), signal.SIGINT))
+first_use.say_when_compiling(lambda line: os.kill(os.getpid(), signal.SIGINT))
 with compilations() as names:
     code = run(sys.argv[1:])
 print(len(names))

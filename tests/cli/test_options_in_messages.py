@@ -18,7 +18,6 @@ from dranking.cli.app import app
 from dranking.retrain.config.tables import ClicksConfig, DataConfig, ExportConfig
 
 SOURCE = Path(__file__).parents[2] / "dranking"
-NO_MESSAGES = {SOURCE / "cli" / "compile_ahead.py"}  # it reads arguments
 OPTION = re.compile(r"(?<![\w(-])(?:\()?(--[a-z][a-z0-9-]*\w)")
 
 
@@ -108,7 +107,7 @@ class Message(NamedTuple):
 
 def messages() -> Iterator[Message]:
     """All texts of the source but docstrings and the texts of a page."""
-    for path in sorted({*SOURCE.rglob("*.py")} - NO_MESSAGES):
+    for path in sorted(SOURCE.rglob("*.py")):
         place = str(path.relative_to(SOURCE))
         tree = ast.parse(path.read_text())
         passed = {id(part) for node in ast.walk(tree) for part in _passed_over(node)}

@@ -19,7 +19,9 @@ def warm(as_json: Json = False) -> None:
     from dranking.cli.warm_jobs import JOBS, made_up_data
     from dranking.engine.progress import report
     from dranking.kernels.machine.compile import compilations
+    from dranking.kernels.machine.first_use import say_when_compiling
 
+    say_when_compiling(lambda line: None)  # the progress says what is compiled
     begun = time.perf_counter()
     with progress_shown(), made_up_data() as data, compilations() as compiled:
         warnings.simplefilter("ignore")  # the data is made up, and no training is finished

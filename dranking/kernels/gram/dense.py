@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.machine.compile import frozen, kernel
-from dranking.kernels.machine.first_use import before_first_call
 from dranking.kernels.machine.instructions import fma
 from dranking.kernels.sorting import smaller
 
@@ -288,7 +287,6 @@ def gram_rows(
     for documents, queries, first, part in in_c_order(features, query_ptr, query_weights):
         wanted_documents = frozen(np.ascontiguousarray(columns[:, part].T))
         own = frozen(means[first : first + len(queries.weights)])
-        before_first_call("dense_gram_rows")
         dense_gram_rows(documents, wanted_documents, frozen(here), queries, own, first, out)
     return out.totals
 

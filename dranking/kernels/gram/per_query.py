@@ -19,7 +19,6 @@ from dranking.kernels.gram.dense import (
 from dranking.kernels.gram.sparse import csr_of, sparse_moments
 from dranking.kernels.gram.sparse_totals import moment_totals, sparse_gram_total
 from dranking.kernels.machine.compile import frozen, kernel
-from dranking.kernels.machine.first_use import before_first_call
 
 Array = NDArray[np.float64]
 Strips = Iterable[tuple[slice, Any, NDArray[np.int64]]]
@@ -58,7 +57,6 @@ def moments(
             part = Moments(
                 diagonal[own], products[own], out.label_norms[own], means[own], out.totals
             )
-            before_first_call("dense_moments")
             dense_moments(documents, frozen(relevance[rows]), queries, part)
     else:
         queries = Queries(frozen(query_ptr), frozen(query_weights))

@@ -39,9 +39,6 @@ except ImportError:
 Function = TypeVar("Function", bound=Callable[..., object])
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-_not_kept: list[str] = []
-"""Names of kernels for which there is no folder that takes a cache."""
-
 
 def _name(function: Any) -> str:
     return f"{function.__module__}.{function.__qualname__}"
@@ -99,13 +96,8 @@ def _compiled(function: Function, **options: Any) -> Function:
     try:
         return cast(Function, numba.njit(nogil=True, cache=True, **options)(function))
     except RuntimeError:  # no folder for the cache can be written: compile in every process
-        _not_kept.append(function.__qualname__)
+        first_use.cannot_keep()
         return cast(Function, numba.njit(nogil=True, **options)(function))
-
-
-def kept_on_disk() -> bool:
-    """Whether compiled kernels are kept, so that one process can compile for another."""
-    return not _not_kept
 
 
 def frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:

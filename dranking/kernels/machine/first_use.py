@@ -1,27 +1,29 @@
-"""Listeners for the first compilation of this process, and kernels that another one compiles.
+"""The line that a process says once when it begins to compile, and the end of compilation.
 
-The first `select` of 10 features takes 1.52 times as long without the process that compiles large
-kernels at the same time (`pipelines.benchmarks.first_calls`, RESULTS.md). Imports nothing heavy, so
-that `--help` stays fast.
+Imports nothing heavy, so that `--help` stays fast.
 """
 
 import sys
 from collections.abc import Callable
 
-SAID = "compiling, which takes some seconds, on first use only ('dranking warm' compiles all) ..."
-"""The line that a process writes once, when it begins to compile."""
+ONCE = "compiling kernels, which happens once on a machine ('dranking warm' does it ahead) ..."
+"""The line where compiled kernels are kept."""
+
+EACH_TIME = (
+    "compiling kernels in every process: no folder takes compiled code. Set NUMBA_CACHE_DIR to a "
+    "folder that can be written ..."
+)
+"""The line where compiled kernels cannot be kept."""
 
 
-def say_on_stderr() -> None:
-    """Say on stderr, in one line, that kernels are compiled."""
+def say_on_stderr(line: str) -> None:
+    """Write the line to stderr; commands give it to their own output instead."""
     if sys.stderr is not None:
-        print(f"dranking: {SAID}", file=sys.stderr, flush=True)
+        print(f"dranking: {line}", file=sys.stderr, flush=True)
 
 
-_say: list[Callable[[], None]] = [say_on_stderr]
-_waiting: list[Callable[[], None]] = []
-_elsewhere: dict[str, Callable[[], None]] = {}
-_when_stopped: list[Callable[[], None]] = []
+_line: list[str] = [ONCE]
+_say: list[Callable[[str], object]] = [say_on_stderr]
 _stopped: list[bool] = []
 
 
@@ -29,14 +31,10 @@ class Stopped(BaseException):
     """The process is about to end, so that nothing is compiled any more."""
 
 
-def tell_when_compiling(function: Callable[[], None]) -> None:
-    """Call a function once, when the first kernel that the cache does not hold is compiled."""
-    _waiting.append(function)
-
-
-def say_when_compiling(function: Callable[[], None]) -> None:
-    """Call a function, once, in place of `say_on_stderr`, when a kernel of dranking is compiled."""
-    _say[:] = [function]
+def say_when_compiling(function: Callable[[str], object]) -> None:
+    """Give the line to a function, in place of `say_on_stderr`, unless it was said already."""
+    if _say:
+        _say[:] = [function]
 
 
 def say_once() -> None:
@@ -45,11 +43,16 @@ def say_once() -> None:
         say = _say.pop()
     except IndexError:  # it was said
         return
-    say()
+    say(_line[0])
+
+
+def cannot_keep() -> None:
+    """Let the line say that every process compiles."""
+    _line[:] = [EACH_TIME]
 
 
 def compiling(name: str) -> None:
-    """Tell those who wait that the compilation of a function begins.
+    """Say the line when the compilation of a function begins.
 
     Parameters
     ----------
@@ -63,22 +66,8 @@ def compiling(name: str) -> None:
     """
     if _stopped:
         raise Stopped
-    while _waiting:
-        _waiting.pop()()
     if name.startswith("dranking."):
         say_once()
-
-
-def compiled_elsewhere(name: str, wait: Callable[[], None]) -> None:
-    """Say that another process compiles a kernel into the cache, and how to wait for it."""
-    _elsewhere[name] = wait
-
-
-def before_first_call(name: str) -> None:
-    """Wait for the other process that compiles a kernel, if there is one."""
-    if name in _elsewhere:
-        _elsewhere[name]()
-        _elsewhere.pop(name, None)
 
 
 def stop_compiling() -> None:
@@ -88,10 +77,3 @@ def stop_compiling() -> None:
     would be compiled.
     """
     _stopped.append(True)
-    while _when_stopped:
-        _when_stopped.pop()()
-
-
-def when_stopped(function: Callable[[], None]) -> None:
-    """Call a function, which must not wait, as soon as nothing is compiled any more."""
-    _when_stopped.append(function)

@@ -5,7 +5,7 @@ smallest error on the queries held out. Objective, state, updates and sources: T
 file. `estimator.GreedyRankRLS` is the estimator, `selection.select_paths` runs the rounds.
 
 One round of forward selection over dense data on Dask passes twelve files of the algorithm and
-ten of plumbing. The twelve read in this order:
+nine of plumbing. The twelve read in this order:
 
 1. `rankers.greedy.selection`, `_advance`: the round of all paths (lambdas).
 2. `rankers.greedy.forward`, `ForwardSearch`: the candidates, best first; the first candidate is the
@@ -30,9 +30,8 @@ do. The values: `rankers.greedy.path` (the rules, and the features selected so f
 what the tasks of step 5 run, `engine.executor` counts the bytes of their arguments and knows which
 tasks wait for which, `engine.cluster.supervisor` waits for step 6 (a wait of seconds also passes
 the files with which it looks after the workers), `kernels.lqo.rounding` makes errors equal that
-only rounding tells apart, `kernels.machine.compile` and `kernels.machine.instructions` compile
-kernels, and `kernels.machine.first_use` waits for `update` if another process compiles it. A test
-traces a round, and compares the files and their numbers with this text.
+only rounding tells apart, and `kernels.machine.compile` and `kernels.machine.instructions` compile
+kernels. A test traces a round, and compares the files and their numbers with this text.
 
 `checkpoint` saves the rounds. `rankers.leave_query_out.criterion` is the interface of step 9;
 sparse data and refits have other states there.

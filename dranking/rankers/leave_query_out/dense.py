@@ -25,7 +25,6 @@ from dranking.kernels.lqo.pivots import Picks, least_pivots, packed_matrices
 from dranking.kernels.lqo.rounding import squared_losses
 from dranking.kernels.lqo.state import BlockState, Start
 from dranking.kernels.machine.compile import frozen
-from dranking.kernels.machine.first_use import before_first_call
 from dranking.rankers.gram.moments import QueryMoments
 from dranking.rankers.gram.rows import GramRows
 from dranking.rankers.leave_query_out.criterion import PathState, Scores
@@ -298,7 +297,6 @@ def add_features(
         frozen(selected),
         frozen(np.empty((0, n_queries)) if announced is None else announced),
     )
-    before_first_call("update")
     lqo.update(frozen(block.state), frozen(block.errors), picks, regularization, after)
     return after
 

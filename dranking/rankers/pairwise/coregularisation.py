@@ -43,7 +43,6 @@ from numpy.typing import NDArray
 
 from dranking.engine.mixing import Segment
 from dranking.kernels.machine.compile import frozen
-from dranking.kernels.machine.first_use import before_first_call
 from dranking.kernels.pairwise.coregularised import Views, coregularised_steps
 from dranking.kernels.pairwise.sgd import Batch, Iterate
 from dranking.rankers.pairwise.epochs import AveragedResult, ShardEpoch
@@ -82,7 +81,6 @@ class CoregularisedEpoch(ShardEpoch):
             labelled, unlabelled = blocks[0], blocks[-1]
             pairs = labelled.draw(k * n_steps, self.label)
             others = unlabelled.draw(l * n_steps, "sign") if l else NO_PAIRS
-            before_first_call("coregularised_steps")
             losses += coregularised_steps(
                 labelled.rows, unlabelled.rows, pairs, others, views, self.steps, t, iterate
             ) / (k * n_views)

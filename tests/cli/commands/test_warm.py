@@ -4,13 +4,17 @@ import json
 import warnings
 
 from dranking.cli.warm_jobs import JOBS
+from dranking.kernels.machine import first_use
 
 
-def test_every_job_runs(dranking):
-    filters = list(warnings.filters)
+def test_every_job_runs_and_warm_is_not_recommended(dranking, monkeypatch):
+    filters, said = list(warnings.filters), []
+    monkeypatch.setattr(first_use, "_say", [said.append])
     code, out, _ = dranking("warm", "--json")
     found = json.loads(out)
     assert code == 0
     assert found["jobs"] == list(JOBS)
     assert found["n_compiled"] >= 0
     assert warnings.filters == filters
+    first_use.say_once()
+    assert not said

@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept, and who is told that something is compiled."""
+"""Where compiled kernels are kept, and what is said of their compilation."""
 
 import os
 import subprocess
@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from dranking.kernels.machine.first_use import SAID
+from dranking.kernels.machine.first_use import EACH_TIME, ONCE
 from tests.kernels.compiled import needs_compiled
 
 PROGRAM = """
 from dranking.kernels.machine.compile import compilations, kernel
-from dranking.kernels.machine.first_use import tell_when_compiling
+from dranking.kernels.machine.first_use import say_once
 
 @kernel
 def twice(x):
     return 2 * x
 
-told = []
-tell_when_compiling(lambda: told.append("told"))
 with compilations() as names:
     twice(1), twice(1.0)
-print(twice(21), *told, *names)
+if names:
+    say_once()  # of kernels that are none of ours nothing is said otherwise
+print(twice(21), *names)
 """
 
 WITHOUT_EVENTS = """
@@ -31,13 +31,12 @@ import numba.core
 del numba.core.event
 sys.modules["numba.core.event"] = None
 from dranking.kernels.machine.compile import compilations, kernel
-from dranking.kernels.machine.first_use import stop_compiling, tell_when_compiling
+from dranking.kernels.machine.first_use import stop_compiling
 
 @kernel
 def twice(x):
     return 2 * x
 
-tell_when_compiling(lambda: print("told"))
 stop_compiling()
 with compilations() as names:
     print(twice(21))
@@ -49,9 +48,11 @@ import sys
 import numba
 import numpy as np
 {other}
+from dranking.kernels.machine.first_use import say_when_compiling
 from dranking.kernels.sorting import ascending, descending
 
 descending(np.array([1.0, 3.0, 2.0]))
+say_when_compiling(print)
 ascending(np.array([1.0, 3.0, 2.0]))
 """
 
@@ -73,7 +74,7 @@ def call(tmp_path):
     (tmp_path / "code" / "program.py").write_text(PROGRAM)
     (tmp_path / "code" / "__pycache__").touch()  # a file: no folder can be made here
 
-    def call(cache: Path) -> list[str]:
+    def call(cache: Path) -> tuple[list[str], list[str]]:
         environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
         done = subprocess.run(
             [sys.executable, "-W", "error", str(tmp_path / "code" / "program.py")],
@@ -83,23 +84,26 @@ def call(tmp_path):
             text=True,
             check=True,
         )
-        return done.stdout.split()
+        return done.stdout.split(), done.stderr.splitlines()
 
     return call
 
 
+TWICE = ["42", "__main__.twice", "__main__.twice"]
+
+
 @needs_compiled
 def test_the_cache_is_the_users_where_the_code_cannot_be_written(call, tmp_path):
-    assert call(tmp_path / "cache") == ["42", "told", "__main__.twice", "__main__.twice"]
+    assert call(tmp_path / "cache") == (TWICE, [f"dranking: {ONCE}"])
     assert list((tmp_path / "cache").rglob("*.nbi"))
-    assert call(tmp_path / "cache") == ["42"]
+    assert call(tmp_path / "cache") == (["42"], [])
 
 
 @needs_compiled
-def test_without_any_cache_every_process_compiles(call, tmp_path):
+def test_without_any_cache_every_process_compiles_and_says_what_to_do(call, tmp_path):
     nowhere = tmp_path / "file"
     nowhere.touch()
-    assert call(nowhere) == ["42", "told", "__main__.twice", "__main__.twice"]
+    assert call(nowhere) == (TWICE, [f"dranking: {EACH_TIME}"])
 
 
 @needs_compiled
@@ -113,7 +117,7 @@ def test_without_numbas_events_kernels_compile_and_nobody_is_told(tmp_path):
         text=True,
         check=True,
     )
-    assert done.stdout.splitlines() == ["42", "[]"]
+    assert (done.stdout.splitlines(), done.stderr) == (["42", "[]"], "")
 
 
 @needs_compiled
@@ -138,5 +142,5 @@ def test_python_says_once_that_it_compiles_and_nothing_in_a_second_process(other
         return done.stderr.splitlines()
 
     own = ["own compiled"] if other else []  # kernels of the caller are none of ours
-    assert said() == [*own, f"dranking: {SAID}"]
+    assert said() == [*own, f"dranking: {ONCE}"]
     assert said() == own

@@ -20,7 +20,7 @@ from dranking.rankers.greedy import selection
 from dranking.rankers.greedy.path import SelectionRules
 
 PACKAGE = Path(dranking.__file__).parent
-NUMBERS = {"ten": 10, "eleven": 11, "twelve": 12}
+NUMBERS = {"nine": 9, "twelve": 12}
 MODULE = re.compile(r"`([a-z_]+(?:\.[a-z_]+)+)`")
 
 

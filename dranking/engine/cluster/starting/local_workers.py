@@ -88,7 +88,7 @@ class FrugalWorker(Worker):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if multiprocessing.parent_process() is not None:  # a process that a nanny will kill
             drop_names_of_semaphores()
-            say_when_compiling(partial(self.log_event, COMPILING, None))
+            say_when_compiling(partial(self.log_event, COMPILING))
         super().__init__(*args, **kwargs)
         look = PeriodicCallback(self.give_back, HELD_MILLISECONDS)
         self.periodic_callbacks["give-back"] = look

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from dranking.engine.cluster.starting import local_workers
-from dranking.kernels.machine.first_use import SAID
+from dranking.kernels.machine.first_use import ONCE
 from tests.kernels.compiled import needs_compiled
 
 
@@ -112,7 +112,7 @@ def test_the_driver_says_once_for_all_workers_that_they_compile(tmp_path):
         assert run.stdout == "done\n", run.stderr
         return run.stderr.splitlines()
 
-    assert said() == [f"dranking: {SAID}"]
+    assert said() == [f"dranking: {ONCE}"]
     assert said() == []
 
 
