@@ -38,8 +38,8 @@ def drift_between(
     exchangeable queries at any number of queries), and the largest standardised root of an index
     over all features is compared with its permutation distribution (Westfall and Young, single
     step), which keeps the dependence between features. The edges come from data of the first side;
-    their effect vanishes as that side grows, and is below the simulation's error in
-    ``pipelines/reproduce/drift.py``.
+    their effect vanishes as that side grows, and is below the error of the simulation in
+    ``pipelines/reproduce/README.md``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The protocol of the LCRA studies: splits that hide labels, tuning by folds, paired tests."""
+"""The protocol of the LCRA study: splits that hide labels, tuning by folds, paired tests."""
 
 from __future__ import annotations
 
@@ -87,13 +87,6 @@ class Judged(NamedTuple):
         """Number of queries."""
         return int(self.query[-1]) + 1
 
-    @property
-    def has_pair(self) -> NDArray[np.bool_]:
-        """(n_queries,) whether the documents of a query differ in relevance."""
-        first = np.flatnonzero(np.diff(self.query, prepend=-1))
-        best = np.maximum.reduceat(self.relevance, first)
-        return np.asarray(best > np.minimum.reduceat(self.relevance, first))
-
 
 class Split(NamedTuple):
     """Training data with few known labels, and test data."""
@@ -177,14 +170,7 @@ def letor_files(folder: Path) -> list[Path]:
     )
 
 
-def split_queries(
-    judged: Judged,
-    seed: int,
-    labels: float,
-    *,
-    noise: float = 0.0,
-    only_with_pairs: bool = False,
-) -> Split:
+def split_queries(judged: Judged, seed: int, labels: float) -> Split:
     """Split the queries at random; few training queries keep their labels.
 
     Parameters
@@ -195,21 +181,14 @@ def split_queries(
         Seed of the split.
     labels
         Share of the training queries that keep their labels; at least two queries, for the folds.
-    noise
-        Share of the labels that are replaced by the label of a random labelled document.
-    only_with_pairs
-        Labels go only to queries whose documents differ in relevance; other queries teach nothing.
     """
     rng = np.random.default_rng(seed)
     order = rng.permutation(judged.n_queries)
     training = order[: round(TRAINING_SHARE * len(order))]
-    candidates = training[judged.has_pair[training]] if only_with_pairs else training
-    labelled = candidates[: max(2, round(labels * len(training)))]
+    labelled = training[: max(2, round(labels * len(training)))]
 
     known = np.isin(judged.query, labelled)
     relevance = np.where(known, judged.relevance, np.nan)
-    changed = known & (rng.random(len(known)) < noise)
-    relevance[changed] = rng.choice(judged.relevance[known], changed.sum())
     rows = np.isin(judged.query, training)
     return Split(
         from_arrays(judged.features[rows], relevance[rows], judged.query[rows]),
@@ -230,7 +209,7 @@ def run_method(
             **({"mu": mus} if mus else {}),
             "eta0": grid.eta0s,
         },
-        "parameters": {**shared_parameters(method, parameters), **method.parameters},
+        "parameters": {**parameters, **method.parameters},
         "metric": MEASURE,
         "convention": convention,
     }
@@ -252,12 +231,6 @@ def map_splits(run: Callable[[int], Any], n_splits: int, jobs: int) -> Iterator[
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         yield from pool.map(run, range(n_splits))
-
-
-def shared_parameters(method: Method, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that the estimator of the method has: SPD takes no views."""
-    without = ("views",) if method.model == "spd" else ()
-    return {name: value for name, value in parameters.items() if name not in without}
 
 
 def relevance_of_queries(dataset: Dataset) -> list[Array]:

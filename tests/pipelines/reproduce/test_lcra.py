@@ -1,4 +1,4 @@
-"""The studies of LCRA: their splits, their tests, and that both scripts run on made-up data."""
+"""The study of LCRA: its splits, its tests, and that the script runs on made-up data."""
 
 import csv
 import json
@@ -14,7 +14,6 @@ from scipy import stats
 import dranking as dr
 from dranking.errors import DataError, UsageError
 from pipelines.reproduce.lcra import table as lcra
-from pipelines.reproduce.lcra import when
 from pipelines.reproduce.lcra.protocol import (
     Grid,
     Judged,
@@ -92,27 +91,6 @@ def test_a_split_keeps_few_labels_and_tests_on_other_queries():
     assert in_train != set(other.train.query_ids().to_pylist())
 
 
-def test_labels_can_go_to_queries_with_pairs_alone():
-    judged = made_up()
-    for seed in range(5):
-        split = split_queries(judged, seed, 0.25, only_with_pairs=True)
-        known = [y for y in relevance_of_queries(split.train) if np.isfinite(y).any()]
-        assert len(known) == 10
-        assert all(np.ptp(y) > 0 for y in known)
-
-
-def test_noise_replaces_its_share_of_the_labels():
-    judged = made_up(n_queries=600)
-    clean, noisy = (split_queries(judged, 1, 0.5, noise=noise) for noise in (0.0, 0.4))
-    before = np.concatenate(relevance_of_queries(clean.train))
-    after = np.concatenate(relevance_of_queries(noisy.train))
-    np.testing.assert_array_equal(np.isnan(before), np.isnan(after))
-    known = ~np.isnan(before)
-    shares = np.bincount(before[known].astype(int)) / known.sum()
-    differ = 0.4 * (1 - (shares**2).sum())  # the new grade may be the old one
-    assert (before != after)[known].mean() == pytest.approx(differ, abs=0.03)
-
-
 def test_differences_are_tested_as_pairs():
     ours, theirs = [0.5, 0.52, 0.47, 0.5], [0.45, 0.5, 0.47, 0.51]
     found = compared(ours, theirs)
@@ -154,14 +132,10 @@ def test_the_score_is_that_of_the_setting_chosen(name, names):
 def test_splits_run_in_processes_and_come_in_order():
     assert list(map_splits(str, 3, jobs=2)) == list(map_splits(str, 3, jobs=1)) == ["0", "1", "2"]
     options = SimpleNamespace(quick=True, convention="letor4", labels=0.5, steps=100)
-    judged = made_up()
-    for run in (
-        partial(lcra.run_split, judged, options),
-        partial(when.run_split, judged, when.Condition(labels=0.5, steps=100), options),
-    ):
-        found = pickle.loads(pickle.dumps(run))(1)
-        assert found == run(1)
-        assert all(0 < outcome.score < 1 for outcome in found.values())
+    run = partial(lcra.run_split, made_up(), options)
+    found = pickle.loads(pickle.dumps(run))(1)
+    assert found == run(1)
+    assert all(0 < outcome.score < 1 for outcome in found.values())
 
 
 QUICK = ("--quick", "--splits", "2")
@@ -200,62 +174,5 @@ def test_the_table(folder, tmp_path, capsys):
 
 
 def test_one_split_has_no_spread(folder):
-    for main in (lcra.main, when.main):
-        with pytest.raises(UsageError, match="at least 2"):
-            main([str(folder), "--splits", "1"])
-
-
-def test_the_study(folder, tmp_path, capsys):
-    when.main([str(folder), *QUICK, "--output", str(tmp_path), "--json"])
-    result = json.loads(capsys.readouterr().out)
-    varied = [
-        [(point["labels"], point["noise"], point["steps"], point["views"]) for point in s["points"]]
-        for s in result["studies"]
-    ]
-    assert varied == [
-        [(0.005, 0.0, 200, "random"), (0.2, 0.0, 200, "random")],
-        [(0.2, 0.0, 200, "random"), (0.2, 0.4, 200, "random")],
-        [(0.2, 0.0, 50, "random"), (0.2, 0.0, 500, "random")],
-        [(0.2, 0.0, 200, "random"), (0.2, 0.0, 200, "named")],
-        [(0.01, 0.0, 200, "named"), (0.2, 0.0, 200, "named")],
-        [(0.2, 0.0, 200, "named"), (0.2, 0.0, 200, "named")],
-    ]
-    for study in result["studies"]:
-        for point in study["points"]:
-            scores = {
-                method: [outcome["score"] for outcome in outcomes]
-                for method, outcomes in point["outcomes"].items()
-            }
-            for other in ("SPD", "SPD MV"):
-                mean = np.mean(scores["LCRA-1-5"]) - np.mean(scores[other])
-                assert point["gain"][other]["mean"] == pytest.approx(mean, abs=1e-12)
-    [*figures, data] = sorted(path.name for path in tmp_path.iterdir())
-    assert figures == [f"TD2003-lcra-{k}.{e}" for k in ("gain", "map") for e in ("png", "svg")]
-    assert json.loads((tmp_path / data).read_text()) == {
-        key: value for key, value in result.items() if key != "files"
-    }
-    assert (tmp_path / figures[1]).read_text().startswith("<?xml")
-
-
-def test_the_study_in_tables(folder, tmp_path, capsys, monkeypatch):
-    studies = [s for s in when.STUDIES if s.varied == "correlation"]
-    monkeypatch.setattr(when, "STUDIES", studies)
-    when.main([str(folder), *QUICK, "--output", str(tmp_path)])
-    shown = capsys.readouterr().out
-    assert "planted: correlation of views, test MAP, and LCRA-1-5 less the others" in shown
-    # Views that are copies of each other agree already.
-    assert "+0.0000 ± 0.0000" in shown
-
-
-def test_named_views_are_the_fields_of_letor_4():
-    text, links = when.views_of(when.Condition(views="named"))
-    assert sorted(text + links) == list(range(46))
-    assert {0, 2, 4, 28, 36} <= set(text)
-    assert {1, 3, 24, 32, 40, 45} <= set(links)
-
-
-def test_planted_views_have_the_correlation_asked_for():
-    for correlation in (0.0, 0.5, 1.0):
-        features = when.planted(correlation).features
-        found = np.corrcoef(features[:, 5], features[:, 35])[0, 1]
-        assert found == pytest.approx(correlation, abs=0.05)
+    with pytest.raises(UsageError, match="at least 2"):
+        lcra.main([str(folder), "--splits", "1"])
