@@ -6,7 +6,9 @@ import re
 ROOTS = ("dranking", "tests")
 PATH = re.compile(r"(?<![\w./-])(?:\.\./)*([A-Za-z_]+(?:/[A-Za-z_][\w-]*)+(?:\.\w+)?)")
 MODULE = re.compile(r"(?<![\w./])((?:dranking|tests)(?:\.[A-Za-z_]\w*)+)")
-SHORT_MODULE = re.compile(r"(?<=`)([a-z_]+(?:\.[a-z_]\w*)+)(?=[`.])")
+SHORT_MODULE = re.compile(r"(?<=[`\"])([a-z_]+(?:\.[a-z_]\w*)+)(?=[`\".])")
+KEYS = "export."
+"""How keys of the retraining configuration begin that are no modules."""
 
 
 class Names:
@@ -62,6 +64,8 @@ class Names:
 
     def _short_module(self, name: str) -> str:
         """The new name of a module that stands without the name of the package."""
+        if name.startswith(KEYS):
+            return name
         return self.module(f"dranking.{name}").removeprefix("dranking.")
 
     def _any_path(self, path: str) -> str:

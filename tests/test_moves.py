@@ -41,6 +41,7 @@ def test_files_move_by_the_longest_path_that_fits_and_tests_with_them(names):
         ("from dranking.a.b import f", "from dranking.x.b import f"),
         ('patch("dranking.a.c.d.f")', 'patch("dranking.y.z.f")'),
         ("see `dranking.a.c`, and `a.c.d.f`.", "see `dranking.x`, and `y.z.f`."),
+        ('files == {"a.b", "e.f"}', 'files == {"x.b", "e.f"}'),
         ("[theory](dranking/a/c/THEORY.md).", "[theory](dranking/x/THEORY.md)."),
         ("`a/c/d.py` and tests/a/made.py", "`y/z.py` and tests/x/made.py"),
         ("a/b, my.dranking.a.b, /dranking/a/b.py", "a/b, my.dranking.a.b, /dranking/a/b.py"),
