@@ -1,6 +1,7 @@
 """Products of far columns against exact rationals."""
 
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from statistics import median_low
 
@@ -24,8 +25,10 @@ def exact(X):
     return [[Fraction(float(x)) for x in row] for row in X]
 
 
-def relative_rows(X, far):
-    """Rows of X, in rationals, with far columns less their median in the query."""
+@cache
+def relative_rows(seed, far):
+    """Rows of `columns(seed)`, in rationals, with far columns less their median in the query."""
+    X = columns(seed)
     rows = exact(X)
     for start, end in pairwise(QUERY_PTR):
         points = {i: Fraction(float(median_low(X[start:end, i]))) for i in far}
@@ -33,6 +36,22 @@ def relative_rows(X, far):
             for i, point in points.items():
                 row[i] -= point
     return rows
+
+
+@cache
+def exact_products(seed, far):
+    """The products of these rows with weights and with slopes, and the sums of their terms' sizes.
+
+    First the weights and slopes themselves.
+    """
+    rows, rng = relative_rows(seed, far), np.random.default_rng(seed)
+    weights, slopes = rng.normal(size=len(rows[0])), rng.normal(size=len(rows))
+    w, g = exact([weights])[0], exact([slopes])[0]
+    by_row = [[a * x for a, x in zip(w, row, strict=True)] for row in rows]
+    columns = zip(*rows, strict=True)
+    by_column = [[a * x for a, x in zip(g, column, strict=True)] for column in columns]
+    sums = [([*map(sum, ts)], [sum(map(abs, t)) for t in ts]) for ts in (by_row, by_column)]
+    return weights, slopes, *sums
 
 
 def problem_of_one_huge_query(seed):
@@ -62,20 +81,14 @@ def distance_from_exact(found, expected, terms):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("seed", range(3))
 def test_products_have_all_digits_of_the_distances(layout, seed):
-    X, rng = columns(seed), np.random.default_rng(seed)
-    far, n = far_columns(layout(X), QUERY_PTR), X.shape[1]
-    weights, slopes = rng.normal(size=n), rng.normal(size=len(X))
-    w, g = exact([weights])[0], exact([slopes])[0]
-    rows = relative_rows(X, far.columns.tolist())
-    parts = [[a * x for a, x in zip(w, row, strict=True)] for row in rows]
+    X = columns(seed)
+    far = far_columns(layout(X), QUERY_PTR)
+    weights, slopes, of_rows, of_columns = exact_products(seed, tuple(far.columns.tolist()))
     found = relative_times(layout(X), QUERY_PTR, far, weights)
-    sizes = [sum(map(abs, own)) for own in parts]
-    assert distance_from_exact(found, list(map(sum, parts)), sizes) < 1e-15
-    by_column = [[a * row[i] for a, row in zip(g, rows, strict=True)] for i in range(n)]
+    assert distance_from_exact(found, *of_rows) < 1e-15
     found = relative_transposed_times(layout(X), QUERY_PTR, far, slopes)
-    sizes = [sum(map(abs, own)) for own in by_column]
-    assert distance_from_exact(found, list(map(sum, by_column)), sizes) < 1e-13
-    assert not found[[i for i in far.columns if not any(by_column[i])]].any()
+    assert distance_from_exact(found, *of_columns) < 1e-13
+    assert not found[[i for i in far.columns if not of_columns[1][i]]].any()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -108,7 +121,7 @@ def test_features_are_themselves_or_have_the_distances(layout):
     X = columns(0)
     far = far_columns(layout(X), QUERY_PTR)
     rows = relative_features(layout(X), QUERY_PTR, far)
-    expected = np.array(relative_rows(X, far.columns.tolist())).astype(float)
+    expected = np.array(relative_rows(0, tuple(far.columns.tolist()))).astype(float)
     dense = rows.toarray() if layout is sparse.csr_array else rows
     np.testing.assert_array_equal(dense, expected)
     near = layout(X[:, NEVER_FAR])
@@ -119,7 +132,7 @@ def test_features_are_themselves_or_have_the_distances(layout):
 def test_strips_have_the_distances(layout):
     X = columns(0)
     far = far_columns(layout(X), QUERY_PTR)
-    expected = np.array(relative_rows(X, far.columns.tolist())).astype(float)
+    expected = np.array(relative_rows(0, tuple(far.columns.tolist()))).astype(float)
     n_queries = 0
     for own, rows, sizes in shifted_strips(layout(X), QUERY_PTR, far):
         assert (own.start, sizes.tolist()) == (n_queries, np.diff(QUERY_PTR)[own].tolist())
@@ -134,7 +147,7 @@ def test_strips_have_the_distances(layout):
 def test_largest_distances(layout):
     X = columns(2)
     far = far_columns(layout(X), QUERY_PTR)
-    rows = relative_rows(X, far.columns.tolist())
+    rows = relative_rows(2, tuple(far.columns.tolist()))
     expected = [float(max(abs(row[i]) for row in rows)) for i in range(X.shape[1])]
     np.testing.assert_array_equal(largest_distances(layout(X), QUERY_PTR, far), expected)
     none = layout(X)[:0]

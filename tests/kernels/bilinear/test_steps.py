@@ -138,9 +138,8 @@ def test_norms_of_blocks_are_shrunk(seed, lam, n):
     np.testing.assert_allclose(weights.to_csr().toarray(), W, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("n_columns", "density"), [(50, 0.1), pytest.param(3_000, 0.01, marks=needs_compiled)]
-)
+@needs_compiled
+@pytest.mark.parametrize(("n_columns", "density"), [(50, 0.1), (3_000, 0.01)])
 def test_memory_follows_the_nonzeros(n_columns, density):
     rng = np.random.default_rng(1)
     queries, documents = rows(rng, 200, 60, 0.1), rows(rng, 200, n_columns, density)
@@ -281,12 +280,11 @@ def test_notes_of_very_many_visits_are_cleared(monkeypatch):
     np.testing.assert_array_equal(found.to_csr().toarray(), wanted.to_csr().toarray())
 
 
-@pytest.mark.parametrize("n_rounds", [1, pytest.param(8, marks=needs_compiled)])
-def test_margins_are_those_of_the_product(n_rounds):
+def test_margins_are_those_of_the_product():
     rng = np.random.default_rng(5)
     queries, documents = rows(rng, 30, 200, 0.3), rows(rng, 30, 300, 0.2)
     W = rows(rng, 200, 300, 0.1).astype(np.float64)
-    batch = tuples(rng, 50 * n_rounds, 30, 30)
+    batch = tuples(rng, 400 if COMPILED else 10, 30, 30)
     found = kernels.margins_of(SparseWeights(W), queries, documents, batch)
     scores = (queries @ W @ documents.T).toarray()
     wanted = scores[batch.query, batch.better] - scores[batch.query, batch.worse]
@@ -296,9 +294,9 @@ def test_margins_are_those_of_the_product(n_rounds):
 @pytest.mark.parametrize("grows", [True, False])
 def test_long_rows_are_those_of_plain_loops(grows):
     """Thousands of columns, with those that a row has and those that it has not."""
-    rng = np.random.default_rng(3)
-    queries, documents = rows(rng, 5, 6, 0.7), rows(rng, 9, 5_000, 0.05)
-    start = rows(rng, 6, 5_000, 0.05)
+    rng, n = np.random.default_rng(3), 5_000 if COMPILED else 500
+    queries, documents = rows(rng, 5, 6, 0.7), rows(rng, 9, n, 0.05)
+    start = rows(rng, 6, n, 0.05)
     batch = tuples(rng, 60, 5, 9)
     W = start.toarray().tolist()
     reference.train(

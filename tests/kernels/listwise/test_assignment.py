@@ -4,11 +4,12 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from dranking.kernels.listwise.assignment import Costs, assign, commonest
+from tests.kernels.compiled import needs_compiled
 
 VALUES = st.integers(-3, 3).map(float) | st.floats(-50, 50)
 
@@ -39,7 +40,6 @@ def check(costs, expected):
     assert found == pytest.approx(expected, abs=1e-12 * n * scale)
 
 
-@settings(max_examples=60)
 @given(costs())
 def test_least_sum_is_that_of_scipy(problem):
     matrix = listed(problem)
@@ -54,7 +54,7 @@ def test_least_sum_is_that_of_all_permutations(problem):
 
 @pytest.mark.parametrize("convention", ["log2", "letor"])
 @pytest.mark.parametrize("spread", [0.0, 1.0, 30.0, 1e4])
-@pytest.mark.parametrize("n", [40, 150])
+@pytest.mark.parametrize("n", [40, pytest.param(150, marks=needs_compiled)])
 def test_long_lists_of_ndcg(n, spread, convention):
     """Discounts that descend, and the discounts of LETOR, whose first two are equal."""
     rng = np.random.default_rng(n)

@@ -16,6 +16,7 @@ from dranking.kernels.lqo.predictions import held_out_weights
 from dranking.kernels.lqo.sparse import STRIP, add_gains
 from dranking.kernels.lqo.sparse_fits import explain, held_out_factors, roles
 from dranking.kernels.machine.compile import frozen
+from tests.kernels.compiled import COMPILED
 from tests.rankers.problems import random_problem, sparse_problems
 from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
 
@@ -90,9 +91,10 @@ def least_complement(queries, selected, candidate, regularization):
 
 
 def test_more_candidates_than_a_strip():
-    problem = random_problem(1, n_queries=12, n_features=2 * STRIP + 5, zeros=0.97)
+    n_queries, n = (12, 2 * STRIP + 5) if COMPILED else (3, STRIP + 13)
+    problem = random_problem(1, n_queries=n_queries, n_features=n, zeros=0.97)
     selected = [3, 0, STRIP + 9]
-    candidates = np.setdiff1d(np.arange(2 * STRIP + 5), selected)
+    candidates = np.setdiff1d(np.arange(n), selected)
     gains, error, _ = gains_of(problem, selected, candidates, 0.5)
     few, same, _ = gains_of(problem, selected, candidates[::100], 0.5)
     assert error == same

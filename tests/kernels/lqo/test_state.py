@@ -9,6 +9,7 @@ from dranking.kernels.lqo import state as lqo
 from dranking.kernels.lqo.pivots import MOST_LANES, Picks, packed_matrices
 from dranking.kernels.lqo.state import BlockState, Start
 from dranking.rankers.leave_query_out.dense import add_features
+from tests.kernels.compiled import needs_compiled
 from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
 
 LAMBDA = 0.75
@@ -176,7 +177,10 @@ def test_feature_blocks_that_are_told_of_a_pick_have_the_bits_of_all_features(bo
             np.testing.assert_array_equal(block.factors, whole.factors)
 
 
-@pytest.mark.parametrize("n_queries", [5, MOST_LANES + 3])
+MORE_THAN_LANES = pytest.param(MOST_LANES + 3, marks=needs_compiled)
+
+
+@pytest.mark.parametrize("n_queries", [5, MORE_THAN_LANES])
 @pytest.mark.parametrize("cuts", [(0, 7), (0, 3, 7), (0, 1, 6, 7)])
 def test_picks_together_have_the_bits_of_one_after_the_other(cuts, n_queries):
     sizes, weights = np.resize((4, 1, 6, 3, 5), n_queries), np.ones(n_queries)
