@@ -31,7 +31,7 @@ def placed(measure, scores, gains):
     places = np.empty(len(scores), dtype=np.int64)
     if measure == "ndcg":
         listwise.most_violated_by_ndcg(
-            frozen(scores), frozen(gains), discounts(len(scores)), places
+            frozen(scores), frozen(gains), frozen(discounts(len(scores))), places
         )
     else:
         listwise.most_violated_by_ap(frozen(scores), frozen(gains), places)
@@ -77,9 +77,9 @@ def test_a_list_too_long_to_enumerate_has_no_better_neighbour():
     places = placed("ap", scores, gains).tolist()
     problem = "ap", scores.tolist(), gains.tolist()
     best, slopes = reference.hinge(*problem, places), np.empty(n)
-    value = listwise.hinge_of_places(
-        listwise.AP, scores, gains, discounts(n), np.array(places), slopes
-    )
+    own = (gains, discounts(n), np.array([0, n]), np.ones(1))
+    lists = listwise.Lists(listwise.AP, *map(frozen, own))
+    value = listwise.largest_hinges(lists, frozen(scores), slopes)
     assert value == pytest.approx(best, abs=1e-12)
     order = np.argsort(places)
     for k in range(n - 1):

@@ -8,7 +8,8 @@ import pytest
 from dranking.kernels.lqo import state as lqo
 from dranking.kernels.lqo.pivots import MOST_LANES, Picks, packed_matrices
 from dranking.kernels.lqo.state import BlockState, Start
-from dranking.rankers.leave_query_out.dense import add_features
+from dranking.kernels.machine.compile import frozen
+from dranking.rankers.leave_query_out.dense import add_features, announce
 from tests.kernels.compiled import needs_compiled
 from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
 
@@ -35,7 +36,8 @@ class Problem:
         products = np.ascontiguousarray(self.products[:, columns])
         n_queries, n = products.shape
         diagonal = np.ascontiguousarray(np.diagonal(self.gram, axis1=1, axis2=2)[:, columns])
-        start = Start(diagonal, products, diagonal.sum(axis=0), products.sum(axis=0))
+        totals = diagonal.sum(axis=0), products.sum(axis=0)
+        start = Start(*map(frozen, (diagonal, products, *totals)))
         block = BlockState(
             start,
             np.empty((0, 4, n)),
@@ -46,7 +48,8 @@ class Problem:
             np.empty((1, n + 1)),
             np.empty((1, n)),
         )
-        lqo.initial_scores(start, block.errors, LAMBDA, block.scores[0], block.least[0])
+        errors = frozen(block.errors)
+        lqo.initial_scores(start, errors, LAMBDA, block.scores[0], block.least[0])
         return block
 
     def select(self, block, selected, n_picks=1, rows=None, slots=None):
@@ -55,7 +58,9 @@ class Problem:
         rows, slots = (self.rows, S) if rows is None else (rows, slots)
         total_rows = self.gram.sum(axis=0)[S[len(S) - n_picks :]]
         told = np.empty((0, len(self.queries)))
-        return updated(block, Picks(slots, rows, total_rows, total_rows[:, S], S, told))
+        return updated(
+            block, Picks(slots, rows, total_rows, np.ascontiguousarray(total_rows[:, S]), S, told)
+        )
 
     def defined_state(self, q, selected):
         """(s, r, u, v) of every feature and e, by solving with M_q[S, S]."""
@@ -87,7 +92,9 @@ def updated(block, picks):
         scores=np.full((len(picks.total_rows), n + 1), np.nan),
         least=np.full((len(picks.total_rows), n), np.nan),
     )
-    lqo.update(block.state, block.errors, picks, LAMBDA, after)
+    # Read-only as in a search, so that Numba does not compile the kernel once more.
+    picks = Picks(*map(frozen, picks))
+    lqo.update(frozen(block.state), frozen(block.errors), picks, LAMBDA, after)
     return after
 
 
@@ -158,9 +165,8 @@ def test_feature_blocks_that_are_told_of_a_pick_have_the_bits_of_all_features(bo
         total_row = problem.gram.sum(axis=0)[f]
         owner = next(c for c, part in enumerate(columns) if part.start <= f < part.stop)
         here = (columns[owner].start <= S) & (columns[owner].stop > S)
-        announced = lqo.announcement(
-            parts[owner].start,
-            parts[owner].state,
+        announced = announce(
+            parts[owner],
             np.ascontiguousarray(problem.rows[:, :, columns[owner]]),
             S,
             np.where(here, S - columns[owner].start, -1),

@@ -11,6 +11,7 @@ from hypothesis import given
 from scipy import sparse
 from scipy.optimize import approx_fprime
 
+from dranking.kernels.machine.compile import frozen
 from dranking.kernels.pairwise.coregularised import Views, coregularised_steps
 from dranking.kernels.pairwise.differences import as_rows, subtract
 from dranking.kernels.pairwise.sgd import (
@@ -40,6 +41,11 @@ def random_batch(rng, n_rows, n_pairs, graded):
     pairs = rng.integers(n_rows, size=(n_pairs, 2))
     labels = rng.integers(1, 4, n_pairs) * 1.0 if graded else np.ones(n_pairs)
     return Batch(pairs[:, 0].copy(), pairs[:, 1].copy(), labels)
+
+
+def losses_of(rows, batch, masses, code, w):
+    """`pair_losses`, with weights read-only as in a ranker, for which it is compiled."""
+    return pair_losses(rows, batch, masses, code, frozen(w), frozen(abs(w)))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -143,8 +149,8 @@ def test_losses_of_a_batch(layout, code):
     rng = np.random.default_rng(code)
     X, w, masses = random_rows(rng), rng.normal(size=9), rng.random(50)
     batch = random_batch(rng, len(X), 50, graded=True)
-    losses, without, rounding, squares = pair_losses(
-        as_rows(LAYOUTS[layout](X)), batch, masses, code, w, abs(w)
+    losses, without, rounding, squares = losses_of(
+        as_rows(LAYOUTS[layout](X)), batch, masses, code, w
     )
     scores = X.astype(float) @ w
     listed = list(
@@ -195,9 +201,7 @@ def test_the_bound_of_the_rounding_of_losses_holds(layout, code):
     largest = 0.0
     for seed in range(40 if COMPILED else 3):
         X, w, batch, masses, differences = copied_columns(seed)
-        losses, _, rounding, _ = pair_losses(
-            as_rows(LAYOUTS[layout](X)), batch, masses, code, w, abs(w)
-        )
+        losses, _, rounding, _ = losses_of(as_rows(LAYOUTS[layout](X)), batch, masses, code, w)
         with mpmath.workprec(200):
             exact = mpmath.mpf(0)
             for f, y, m in zip(differences, batch.labels, masses, strict=True):
@@ -212,7 +216,7 @@ def test_no_rounding_where_no_hinge_is_near_its_corner():
     X = np.float32([[1e9], [2e9], [4e9]])
     batch = Batch(np.array([1, 2, 2]), np.array([0, 0, 1]), np.ones(3))
     w = np.array([1e-3])
-    assert pair_losses(as_rows(X), batch, np.ones(3), 0, w, w) == (0.0, 3.0, 0.0, 0.0)
+    assert losses_of(as_rows(X), batch, np.ones(3), 0, w) == (0.0, 3.0, 0.0, 0.0)
 
 
 def test_every_pair_of_a_batch_of_no_more_than_256_counts_in_the_bound():
@@ -222,9 +226,9 @@ def test_every_pair_of_a_batch_of_no_more_than_256_counts_in_the_bound():
     alone = 0.0
     for i in range(256):
         pair = Batch(*(array[i : i + 1].copy() for array in batch))
-        loss, _, bound, _ = pair_losses(rows, pair, masses[i : i + 1].copy(), 2, w, abs(w))
+        loss, _, bound, _ = losses_of(rows, pair, masses[i : i + 1].copy(), 2, w)
         alone += bound - 2.0**-52 * loss
-    losses, _, rounding, _ = pair_losses(rows, batch, masses, 2, w, abs(w))
+    losses, _, rounding, _ = losses_of(rows, batch, masses, 2, w)
     assert rounding - 256 * 2.0**-52 * losses == pytest.approx(alone, rel=1e-9)
 
 
@@ -237,8 +241,8 @@ def test_some_pairs_stand_for_all_in_the_bound():
     for i in range(0, 5_000, 200):
         own = slice(i, i + 200)
         part = Batch(*(array[own].copy() for array in batch))
-        sums.append(pair_losses(rows, part, masses[own].copy(), 2, w, abs(w))[2])
-    losses, _, rounding, _ = pair_losses(rows, batch, masses, 2, w, abs(w))
+        sums.append(losses_of(rows, part, masses[own].copy(), 2, w)[2])
+    losses, _, rounding, _ = losses_of(rows, batch, masses, 2, w)
     of_sums = 2.0**-52 * losses * np.array([5_000, 200])
     assert rounding - of_sums[0] == pytest.approx(sum(sums) - of_sums[1], rel=0.2)
 
@@ -283,7 +287,7 @@ def test_lcra_steps_equal_the_loop(layout, code, view_ptr, k, l):  # noqa: E741 
     labelled, unlabelled = (as_rows(LAYOUTS[layout](rows)) for rows in (X, Z))
     w, total = np.zeros(9), np.zeros(9)
     steps = Steps(code, regularization, regularization * t0, np.inf, average_from)
-    views = Views(view_ptr, k, 4 * mu * (len(view_ptr) - 1))
+    views = Views(frozen(view_ptr), k, 4 * mu * (len(view_ptr) - 1))
     losses = coregularised_steps(
         labelled, unlabelled, batch, others, views, steps, 0, Iterate(w, total)
     )
