@@ -3,6 +3,7 @@
 import logging
 import os
 import secrets
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests come first, so that no process ends with one while the other idles."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+RUNNING: set[str] = set()
+"""Tests that have begun and not ended, in all processes."""
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    RUNNING.add(nodeid)
+
+
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    RUNNING.discard(nodeid)
+
+
+def _end(*_: object) -> None:
+    running = " and ".join(sorted(RUNNING)) or "no test"
+    pytest.exit(f"ended from outside during {running}", returncode=1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """SIGTERM, by which .ci/run ends what takes too long, says which tests were running."""
+    if not hasattr(config, "workerinput"):  # those of pytest-xdist report to this process
+        signal.signal(signal.SIGTERM, _end)
 
 
 REPOSITORY = Path(__file__).resolve().parents[1]
