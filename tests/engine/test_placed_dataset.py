@@ -11,6 +11,7 @@ import dranking as dr
 from dranking.data.forms_dataset import with_forms
 from dranking.data.scaling import scaled
 from dranking.data.tables.in_memory import from_table
+from dranking.data.transforms import QueryMinMax, Standard
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.map_blocks import map_blocks
 from dranking.engine.placed_dataset import PlacedDataset
@@ -46,11 +47,13 @@ def digests(dataset, executor):
 
 
 KEEP = np.arange(60) % 3 > 0
+HALVED = Standard(mean=(0.5,) * 5, scale=(2.0,) * 5)
 VIEWS = {
     "itself": lambda dataset: dataset,
     "queries": lambda dataset: dataset.select_queries(KEEP),
     "scaled": lambda dataset: scaled(dataset, "query-minmax"),
     "scaled queries": lambda dataset: scaled(dataset.select_queries(KEEP), "query-minmax"),
+    "scaled twice": lambda dataset: dataset.transformed([QueryMinMax()]).transformed([HALVED]),
     "forms": lambda dataset: with_forms(dataset, ["raw", "log"]),
     "queries of forms": lambda dataset: with_forms(dataset, ["log"]).select_queries(KEEP),
 }
@@ -62,6 +65,7 @@ def test_views_have_the_blocks_of_views_in_memory(view, placed):
     found, expected = VIEWS[view](dataset), VIEWS[view](in_memory())
     assert found.blocks == expected.blocks
     assert found.feature_names == expected.feature_names
+    assert found.transforms == expected.transforms
     assert digests(found, executor) == [block.digest() for block in expected.read_blocks()]
     assert found.fingerprint == expected.fingerprint
     assert found.query_ids().equals(expected.query_ids())
