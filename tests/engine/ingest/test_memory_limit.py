@@ -23,7 +23,7 @@ from dranking.errors import UsageError
 from pipelines.benchmarks.clusters.faults import FaultInjector, started
 from pipelines.benchmarks.harness import resident
 
-N, M = 4 * 65_536, 12
+N, M = 4 * 65_536, 4
 ROW_BYTES = 4 * M + 64
 
 

@@ -47,12 +47,12 @@ def test_confidence_sequence__is_two_one_sided_ones_at_half_of_alpha():
 
 @pytest.mark.parametrize("mean", [0.25, 0.75])
 def test_promise__over_every_possible_sequence_of_clicks(mean):
-    """Of all 2^12 sequences those with an end above the mean at any look have little probability.
+    """Of all 2^10 sequences those with an end above the mean at any look have little probability.
 
     Alpha is large, so that the promise is nearly used up.
     """
     alpha, missed = 0.9, 0.0
-    for clicks in itertools.product([0.0, 1.0], repeat=12):
+    for clicks in itertools.product([0.0, 1.0], repeat=10):
         probability = math.prod(mean if click else 1 - mean for click in clicks)
         missed += probability * bool(np.any(lower_ends(clicks, alpha) > mean))
     assert 0.01 < missed <= alpha
