@@ -242,25 +242,6 @@ def test_partial_fit_goes_on():
         ranker.partial_fit(topics(n_words=3))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"regularization": -1.0}, "regularization is -1.0"),
-        ({"learning_rate": 0.0}, "learning_rate is 0.0"),
-        ({"period": 0}, "period is 0"),
-        ({"n_steps": 1.5}, "n_steps is 1.5"),
-        ({"start": "cosine"}, "start is 'cosine'; choose identity or zero"),
-        ({"support": "band"}, "support is 'band'; choose diagonal"),
-        ({"schedule": "x"}, "choose decaying or constant"),
-        ({"penalty": "x"}, "choose entries or rows"),
-        ({"n_shards": 1_000}, "n_shards is 1000, but"),
-    ],
-)
-def test_wrong_parameters(parameters, message):
-    with pytest.raises(UsageError, match=message):
-        BilinearRanker(**parameters).fit(topics())
-
-
 def test_an_unfitted_ranker_says_so():
     with pytest.raises(NotFittedError, match="call fit first"):
         BilinearRanker().to_model()

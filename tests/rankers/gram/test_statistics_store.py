@@ -95,6 +95,7 @@ def selected(dataset, **options):
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
+@settings(max_examples=20)  # whose bits differ, if at all, in any problem of several queries
 @given(problem=ranking_problems())
 def test_selection_is_that_from_the_data_in_every_bit(tmp_path_factory, name, problem):
     dataset = problem.dataset(LAYOUTS[name], max_documents=6)
@@ -245,7 +246,7 @@ def test_statistics_beyond_memory_are_refused_before_they_are_made(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::dranking.errors.AccuracyWarning")
 @pytest.mark.parametrize("name", LAYOUTS)
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(problem=ranking_problems(max_queries=6), value=st.sampled_from([0.25, 1.0, 64.0]))
 def test_rankrls_and_its_errors_are_those_of_refits(tmp_path_factory, name, problem, value):
     X, y, query_ptr, weights = problem.labelled()

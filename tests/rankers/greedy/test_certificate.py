@@ -66,7 +66,7 @@ def test_the_reason_depends_on_the_size_of_the_error(error, reason):
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::dranking.errors.AccuracyWarning")
-@pytest.mark.parametrize("seed", [20, 39, 53])
+@pytest.mark.parametrize("seed", [20, 53])
 def test_scores_that_overflow_give_no_warning_of_numpy(seed):
     n = 5 + seed % 8
     _, data, regularization = drawn_problem(seed, n)

@@ -106,29 +106,3 @@ def test_a_killed_run_with_costs_goes_on(tmp_path):
     assert_same_bits(model.path_, whole)
     with pytest.raises(dr.UsageError, match="other costs"):
         model.set_params(feature_costs__budget=29.0).fit(dataset)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"feature_costs": [1, 2]}, "feature_costs has 2 entries for 3 features"),
-        ({"feature_costs": {"f1": 1}}, "feature_costs lacks 2 of the 3 features: f2, f3"),
-        ({"feature_costs": {"f9": 1}}, "feature_costs names 'f9'"),
-        ({"feature_costs": [1, -1, 2]}, "the cost of f2 is -1"),
-        ({"feature_costs": [1, np.nan, 2]}, "the cost of f2 is nan"),
-        ({"feature_costs": [1, "x", 2]}, "the cost of f2 is 'x'"),
-        ({"feature_costs": dr.Costs(groups=["a", "a", "b"])}, "feature_groups needs feature_costs"),
-        ({"feature_costs": dr.Costs(budget=3.0)}, "budget needs feature_costs"),
-        ({"feature_costs": dr.Costs([1, 1, 1], budget=0.0)}, "budget is 0"),
-        ({"feature_costs": dr.Costs([3, 2, 4], budget=1.0)}, "the cheapest feature costs 2"),
-        ({"feature_costs": dr.Costs([3, 2, 4], budget=1.0), "start": ["f2"]}, "of start cost 2"),
-        (
-            {"feature_costs": dr.Costs([1, 2, 3], ["a", None, "a"])},
-            "f1 and f3 are in one group",
-        ),
-    ],
-)
-def test_costs_that_cannot_be(parameters, message):
-    dataset = random_problem(6, n_features=3).dataset()
-    with pytest.raises(dr.UsageError, match=message):
-        dr.GreedyRankRLS(2, **parameters).fit(dataset)

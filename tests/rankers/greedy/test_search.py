@@ -79,7 +79,7 @@ def test_every_round_of_a_floating_search_is_that_of_refits(
     assert len(path.selected) == size
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_floating_and_backward_search_go_the_way_of_refits(seed):
     problem = nested_problem(seed)
     refits = Refits(*problem.labelled(), 0.1)
@@ -99,8 +99,8 @@ def test_floating_and_backward_search_go_the_way_of_refits(seed):
 
 
 def test_the_problems_above_make_features_go_again():
-    paths = [select(nested_problem(s).dataset(), 6, 0.1, search="floating") for s in range(12)]
-    assert sum(map(n_drops, paths)) > 8
+    paths = [select(nested_problem(s).dataset(), 6, 0.1, search="floating") for s in range(6)]
+    assert sum(map(n_drops, paths)) > 4
 
 
 @given(problem=ranking_problems(max_features=6), data=st.data())
@@ -141,7 +141,7 @@ def test_what_begins_stays_and_what_is_forbidden_never_comes(search):
 @pytest.mark.parametrize("search", ["floating", "backward"])
 def test_nothing_about_the_run_changes_a_bit(search, monkeypatch):
     monkeypatch.setattr(memory, "SURPLUS_ROWS", 0)  # rows of dropped features take the room
-    dataset = nested_problem(2, n_queries=40, n_copies=8).dataset(max_documents=30)
+    dataset = nested_problem(2, n_queries=20, n_copies=8).dataset(max_documents=20)
     rules = SelectionRules(7, search=search)
     expected = [select(dataset, 7, value, search=search) for value in LAMBDAS]
     if search == "floating":
@@ -170,8 +170,9 @@ def assert_same_search(left, right):
 def test_a_search_killed_after_any_round_goes_on(search, fitting, tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "SURPLUS_ROWS", 0)
     dataset = nested_problem(2, n_queries=20, n_copies=8).dataset(max_documents=30)
-    rules = SelectionRules(6, search=search, fitting=fitting, prefetch=2)
-    expected = select_paths(dataset, LAMBDAS, rules).paths
+    lambdas, size = LAMBDAS[:2], {"floating": 4, "backward": 8}[search]
+    rules = SelectionRules(size, search=search, fitting=fitting, prefetch=2)
+    expected = select_paths(dataset, lambdas, rules).paths
     advance, file = selection._advance, tmp_path / "rounds.json"
     n_rounds = max(len(path.kept) for path in expected)
 
@@ -186,9 +187,9 @@ def test_a_search_killed_after_any_round_goes_on(search, fitting, tmp_path, monk
     for _ in range(n_rounds - 1):
         monkeypatch.setattr(selection, "_advance", saved_after)
         with pytest.raises(KeyboardInterrupt):
-            select_paths(dataset, LAMBDAS, rules, checkpoint=file)
+            select_paths(dataset, lambdas, rules, checkpoint=file)
     monkeypatch.setattr(selection, "_advance", advance)
-    found = select_paths(dataset, LAMBDAS, rules, checkpoint=file).paths
+    found = select_paths(dataset, lambdas, rules, checkpoint=file).paths
     for left, right in zip(found, expected, strict=True):
         assert_same_search(left, right)
 
@@ -330,23 +331,6 @@ def test_a_backward_search_that_keeps_everything():
     model = dr.GreedyRankRLS(3, search="backward").fit(problem.dataset())
     assert model.selected_ == [0, 1, 2]
     assert len(model.lqo_error_) == 1
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"search": "sideways"}, "search is 'sideways'; choose one of forward, floating, backward"),
-        ({"search": "floating", "rescore": "map"}, "rescore needs search='forward'"),
-        ({"search": "backward", "feature_costs": [1.0] * 3}, "feature_costs needs search="),
-        (
-            {"search": {"kind": "backward", "fitting": "back"}},
-            "fitting='back' applies to features to add",
-        ),
-    ],
-)
-def test_searches_that_cannot_be(parameters, message):
-    with pytest.raises(dr.UsageError, match=message):
-        dr.GreedyRankRLS(2, **parameters).fit(random_problem(n_features=3).dataset())
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_back_fitting_is_another_search():
 
 @pytest.mark.parametrize("prefetch", [1, 5])
 def test_memory_prefetch_and_lockstep_change_no_bit_of_back_fitting(prefetch, tmp_path):
-    dataset = random_problem(3, n_features=10).dataset(max_documents=40)
+    dataset = random_problem(3, n_queries=15, n_features=10).dataset(max_documents=20)
     rules = SelectionRules(6, fitting="back", prefetch=prefetch)
     rescoring = Rescoring.of("map", 4, "standard")
     needs = Needs(dataset, 6, get_executor("threads"))

@@ -5,7 +5,7 @@ from unittest import mock
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from scipy import sparse
 
 import dranking as dr
@@ -67,6 +67,7 @@ def test_selection_is_that_of_refitting(problem, regularization, max_documents, 
     assert_copies_follow_their_order(path, problem.X)
 
 
+@settings(max_examples=15)  # of 60 queries and 40 features each
 @given(seed=st.integers(0, 2**32), regularization=st.sampled_from(GRID))
 def test_selection_is_that_with_a_state(seed, regularization):
     problem = sparse_problem(seed)

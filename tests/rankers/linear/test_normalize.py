@@ -89,8 +89,6 @@ def test_later_data_takes_the_scaling_of_the_first(raw):
 
 def test_wrong_scalings_are_refused(raw):
     X, y, qid = raw[NAMES], raw["relevance"], raw["qid"]
-    with pytest.raises(dr.UsageError, match="there is no scaling 'minmax'; choose from none"):
-        dr.RankRLS(normalize="minmax").fit(X, y, qid=qid)
     with pytest.raises(dr.DataError, match="a ranker with normalize='none'"):
         dr.GreedyRankRLS(2, forms=("raw", "log"), normalize="log").fit(X, y, qid=qid)
     with pytest.raises(dr.UsageError, match="takes no normalize while it is tuned"):

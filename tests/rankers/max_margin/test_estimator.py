@@ -305,27 +305,6 @@ def test_rounds_that_do_not_suffice_are_warned_of(problem):
     assert len(caught) == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"regularization": 0.0}, "regularization is 0"),
-        ({"loss": "auc"}, "loss is 'auc'; choose pairwise, ap, ndcg"),
-        ({"solver": "smo"}, "solver is 'smo'; choose auto"),
-        ({"solver": "newton"}, "which is for pairs"),
-        ({"loss": "pairwise", "form": "sum"}, "which is for lists"),
-        ({"margins": "all"}, "choose levels, ranks"),
-        ({"n_levels": 1}, "n_levels is 1; it must be at least 2"),
-        ({"tol": 0.0}, "tol is 0"),
-        ({"max_iter": 2.5}, "max_iter is 2.5"),
-        ({"convention": "letor5"}, "no evaluation convention"),
-        ({"solver": {"average": "some"}}, "average is 'some'"),
-    ],
-)
-def test_wrong_parameters(problem, options, message):
-    with pytest.raises(dr.UsageError, match=message):
-        dr.MaxMarginRanker(**options).fit(problem.dataset())
-
-
 def test_provenance_of_a_model(problem, optima):
     facts = optima["ap"].to_model().provenance
     assert facts["ranker"] == "MaxMarginRanker"

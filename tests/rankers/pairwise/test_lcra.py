@@ -241,25 +241,6 @@ def test_views_are_drawn_by_the_seed_or_given_by_name(problem):
     assert ranker.to_model().provenance["views"] == [["a", "c", "e"], ["b", "d", "f"]]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"mu": -1.0}, "mu is -1.0; .* above 0"),
-        ({"n_labelled": 0}, "n_labelled is 0; it must be at least 1"),
-        ({"n_unlabelled": -1}, "n_unlabelled is -1; it must be at least 0"),
-        ({"views": 1}, "views is 1; it must be at least 2"),
-        ({"views": "two"}, "views is 'two'; it must be a whole"),
-        ({"views": [[0, 1, 2, 3, 4, 5]]}, "at least two groups"),
-        ({"views": [[0, 1, 2], [2, 3, 4]]}, "in none or in several: f3, f6"),
-        ({"views": [[0, 1, 2], [3, 4, 5, 9]]}, "not there: 9"),
-        ({"views": [[0, 1, 2, 3, 4, 5], []]}, "at least two groups"),
-    ],
-)
-def test_wrong_parameters_are_refused(parameters, message, dataset):
-    with pytest.raises(dr.UsageError, match=message):
-        dr.LCRA(**parameters).fit(dataset)
-
-
 def test_wrong_data_is_refused(dataset):
     labelled = random_problem(1, n_features=6).dataset()
     with pytest.raises(dr.DataError, match=r"no pair to agree on\. Pass unlabelled=, or set mu=0"):

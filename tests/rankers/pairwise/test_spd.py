@@ -89,7 +89,7 @@ def test_the_standard_error_is_that_of_the_draws():
     """Blocks of 380 to 400 pairs, 1 to 25 draws each: most errors are below two standard errors."""
     problem = random_problem(4, n_queries=60, n_features=4)
     within, steps = [], {"n_epochs": 1, "steps_per_epoch": 100}
-    for seed in range(150):
+    for seed in range(75):
         weights = np.random.default_rng(seed).uniform(0.1, 4.0, len(problem.sizes))
         data = problem._replace(weights=weights).dataset(max_documents=100)
         ranker = dr.SPD(0.01, sgd=steps, random_state=seed).fit(data)
@@ -241,6 +241,23 @@ def test_a_checkpoint_of_another_training_is_refused(dataset, tmp_path):
             dr.SPD(0.01, checkpoint=path, sgd=SHORT).fit(dataset)
 
 
+@pytest.mark.parametrize(
+    "change", [{"metric": "map"}, {"convention": "letor4"}, {"patience": 3}, {"data": 4}], ids=str
+)
+def test_a_checkpoint_of_a_training_that_was_judged_otherwise_is_refused(change, dataset, tmp_path):
+    """Else its best epoch would be chosen by values of two kinds."""
+
+    def judged(data=3, metric="ndcg@3", convention="standard", patience=2):
+        rows = random_problem(data, n_features=6).dataset()
+        return dr.Validation(rows, metric, convention, patience)
+
+    ranker = dr.SPD(0.01, checkpoint=tmp_path / "c", sgd=SHORT)
+    first = ranker.fit(dataset, validation=judged()).coef_
+    with pytest.raises(dr.UsageError, match="validation"):
+        ranker.fit(dataset, validation=judged(**change))
+    np.testing.assert_array_equal(ranker.fit(dataset, validation=judged()).coef_, first)
+
+
 @pytest.mark.filterwarnings("ignore:after .* steps the objective is")
 def test_patience_ends_early_and_keeps_the_best(dataset):
     validation = random_problem(3, n_features=6).dataset()
@@ -368,7 +385,7 @@ def test_weights_too_large_to_square_are_told_of(dataset):
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic", "squared"])
-@pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e3, 1e12])
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
 @pytest.mark.parametrize("regularization", [1e-10, 1e10])
 def test_the_default_step_length_does_not_diverge(loss, scale, regularization, problem):
     data = problem._replace(X=(scale * problem.X).astype(np.float32)).dataset()
@@ -381,41 +398,6 @@ def test_equal_documents_leave_nothing_to_learn():
     ranker = dr.SPD(sgd=SHORT).fit(np.ones((4, 2)), [0, 1, 0, 1], qid=[1, 1, 2, 2])
     np.testing.assert_array_equal(ranker.coef_, 0.0)
     assert ranker.objective_ == 1.0
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"regularization": 0}, "regularization is 0; .* above 0"),
-        ({"loss": "huber"}, "loss is 'huber'; choose from hinge, squared-hinge"),
-        ({"pairs": {"label": "gap"}}, "label is 'gap'; choose from sign, difference"),
-        ({"sgd": {"average": "tail"}}, "average is 'tail'; choose from second-half, all, none"),
-        ({"sgd": {"eta0": -1.0}}, "eta0 is -1.0; .* above 0"),
-        ({"sgd": {"n_epochs": 0}}, "n_epochs is 0; it must be at least 1"),
-        ({"sgd": {"steps_per_epoch": 1.5}}, "steps_per_epoch is 1.5; it must be a whole"),
-        ({"sgd": {"n_shards": None}}, "n_shards is None; it must be a whole"),
-        ({"random_state": -1}, "random_state is -1; it must be at least 0"),
-        ({"pairs": {"sampling": "rows"}}, "sampling is 'rows'"),
-        ({"pairs": {"position_weights": "rows"}}, "position_weights is 'rows'"),
-        ({"memory_limit": "much"}, "memory_limit is 'much'"),
-    ],
-)
-def test_wrong_parameters_are_refused(parameters, message, dataset):
-    with pytest.raises(dr.UsageError, match=message):
-        dr.SPD(**parameters).fit(dataset)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"patience": 0}, "patience is 0; it must be at least 1"),
-        ({"metric": "accuracy"}, "no metric 'accuracy'"),
-        ({"convention": "letor5"}, "no evaluation convention 'letor5'"),
-    ],
-)
-def test_a_wrong_validation_is_refused(parameters, message, dataset):
-    with pytest.raises(dr.UsageError, match=message):
-        dr.SPD(sgd=SHORT).fit(dataset, validation=dr.Validation(dataset, **parameters))
 
 
 @pytest.mark.parametrize("convention", ["letor4", "mslr"])
@@ -571,16 +553,21 @@ def test_columns_that_do_not_slow_the_steps_are_not_named(ranker):
     ranker.fit(problem.dataset())
 
 
+@pytest.fixture(scope="module")
+def images(benchmark_data):
+    """Pixels of 6,000 images, and which digit each of them shows."""
+    mnist = benchmark_data / "mnist"
+    with gzip.open(mnist / "train-images-idx3-ubyte.gz") as file:
+        X = np.frombuffer(file.read(16 + 784 * 6_000), np.uint8, offset=16)
+    with gzip.open(mnist / "train-labels-idx1-ubyte.gz") as file:
+        y = np.frombuffer(file.read(8 + 6_000), np.uint8, offset=8)
+    return X.reshape(-1, 784) / np.float32(255), y
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("digit", range(10))
-def test_pixels_of_images_are_not_named(benchmark_data, digit):
+def test_pixels_of_images_are_not_named(images, digit):
     """Pixels at the border are 43 times smaller than others; they are rare, and lose nothing."""
-    mnist = benchmark_data / "mnist"
-    with gzip.open(mnist / "train-images-idx3-ubyte.gz") as images:
-        X = np.frombuffer(images.read(16 + 784 * 6_000), np.uint8, offset=16)
-    with gzip.open(mnist / "train-labels-idx1-ubyte.gz") as labels:
-        y = np.frombuffer(labels.read(8 + 6_000), np.uint8, offset=8) == digit
-    problem = Problem(
-        X.reshape(-1, 784) / np.float32(255), y.astype(float), np.full(120, 50), np.ones(120)
-    )
+    X, shown = images
+    problem = Problem(X, (shown == digit).astype(float), np.full(120, 50), np.ones(120))
     dr.SPD(1e-3, sgd=FEW).fit(problem.dataset())

@@ -84,14 +84,3 @@ def test_conjugate_gradients_that_do_not_converge_are_an_error(monkeypatch):
         dr.DrankingError, match=r"did not converge .*\(--normalize standard, in Python"
     ):
         dr.RankRLS(1e-3, solver="cg").fit(problem.dataset())
-
-
-@pytest.mark.parametrize("grid", [[], [0.0], [1.0, -1.0], [np.nan]])
-def test_lambdas_out_of_range(grid):
-    with pytest.raises(dr.UsageError, match="regularizations"):
-        dr.RankRLSCV(grid).fit(random_problem().dataset())
-
-
-def test_unknown_solver():
-    with pytest.raises(dr.UsageError, match="choose auto, direct or cg"):
-        dr.RankRLS(solver="lu").fit(random_problem().dataset())

@@ -186,12 +186,6 @@ def test_the_diagonal_may_span_many_orders():
     np.testing.assert_allclose(weights, 1.0 / (diagonal + 1e-20), rtol=1e-14)
 
 
-@pytest.mark.parametrize("value", [0.0, -1, np.nan, np.inf, "1", None, True])
-def test_lambda_must_be_positive(value):
-    with pytest.raises(dr.UsageError, match=f"regularization is {value!r}; .* above 0"):
-        fit(random_problem().dataset(), value)
-
-
 def test_data_without_features_or_labels_is_refused():
     with pytest.raises(dr.DataError, match=r"0 feature\(s\)"):
         dr.RankRLS().fit(np.empty((3, 0), dtype=np.float32), [0, 1, 2], qid=[1, 1, 1])

@@ -29,7 +29,9 @@ def fitted(dataset):
         return dr.RankRLSCV(GRID).fit(dataset)
 
 
-@pytest.mark.parametrize("first", [0, 50, 100, 150])
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (50, 100, 150))]
+)
 def test_errors_on_raw_features_are_certified(first):
     """Within the certificate on all data sets (by `errors_of_grid`), which is small on most."""
     certificates, off = np.array([errors_of_grid(seed) for seed in range(first, first + 50)]).T
