@@ -22,6 +22,7 @@ REFUSED = [
     *((GREEDY, {"regularization": v}, "regularization") for v in (0.0, -1.0, np.nan, np.inf, "1")),
     *((GREEDY, {"n_features": v}, "n_features") for v in (0, 4, 2.5)),
     (GREEDY, {"passes": {"prefetch": 0}}, "prefetch"),
+    (partial(dr.GreedyRankRLSCV, 2), {"regularizations": []}, "regularizations"),
     (GREEDY, {"search": "sideways"}, "sideways"),
     (GREEDY, {"search": "floating", "rescore": "map"}, "rescore"),
     (GREEDY, {"search": "backward", "feature_costs": [1.0] * 3}, "feature_costs"),

@@ -7,8 +7,9 @@ import dranking as dr
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.rankers.leave_query_out.memory_plan import Needs
 from tests.rankers.greedy.selections import LAYOUTS
+from tests.rankers.greedy.test_estimator import noise_that_raises_the_error
 from tests.rankers.problems import random_problem
-from tests.reference.greedy import centred_queries, naive_scores, ridge_weights
+from tests.reference.greedy import centred_queries, held_out_error, naive_scores, ridge_weights
 
 LAMBDAS = [0.01, 1.0, 30.0]
 
@@ -40,6 +41,11 @@ def test_lambda_and_size_are_chosen_by_the_squared_error(tmp_path, layout, monke
     np.testing.assert_array_equal(from_data.coef_, ranker.coef_)
 
 
-def test_no_lambda_is_no_choice():
-    with pytest.raises(dr.UsageError, match="regularizations is empty"):
-        dr.GreedyRankRLSCV(2, []).fit(random_problem().dataset())
+def test_features_to_begin_with_stay_though_fewer_have_a_smaller_error():
+    problem, start = noise_that_raises_the_error(), [0, 2]
+    queries = centred_queries(*problem.labelled())
+    assert held_out_error(queries, start[:1], 1.0) < held_out_error(queries, start, 1.0)
+    ranker = dr.GreedyRankRLSCV(3, [1.0], start=start).fit(problem.dataset())
+    assert ranker.selected_[:2] == start
+    expected = ridge_weights(queries, ranker.selected_, 1.0)
+    np.testing.assert_allclose(ranker.coef_[ranker.selected_], expected, rtol=1e-9)
