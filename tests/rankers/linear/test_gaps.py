@@ -55,6 +55,20 @@ def test_leave_query_out_scores_are_those_of_rows_filled_by_hand():
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("form", ["table", "file", "collection"])
+def test_what_evaluates_a_model_fills_no_gap_where_its_training_saw_none(form, tmp_path):
+    judged = LATER.copy()
+    judged.loc[17, "age"] = np.nan
+    judged.to_parquet(tmp_path / "judged.parquet")
+    data = {
+        "table": judged,
+        "file": tmp_path / "judged.parquet",
+        "collection": dd.from_pandas(judged, npartitions=2),
+    }[form]
+    with pytest.raises(dr.DataError, match="age"):
+        dr.evaluate(fitted(), data)
+
+
 @pytest.mark.parametrize("normalize", ["standard", "log", "quantile"])
 def test_scalings_follow_the_filling(normalize):
     ranker, by_hand = fitted(normalize=normalize), dr.RankRLS(normalize=normalize).fit(BY_HAND)
