@@ -50,9 +50,15 @@ def test_selections_that_run_ahead_of_wrong_guesses(dataset, search, n_rows, mon
         assert_same_bits(found, expected)
 
 
-@pytest.mark.parametrize("keep_rows", [True, False])
-@pytest.mark.parametrize("lambdas", [[0.5], [0.01, 0.5, 30.0]])
-@pytest.mark.parametrize("search", ["forward", "floating"])
+@pytest.mark.parametrize(
+    ("search", "lambdas", "keep_rows"),
+    [
+        ("forward", [0.01, 0.5, 30.0], True),
+        ("forward", [0.5], False),
+        ("floating", [0.5], True),
+        ("floating", [0.01, 0.5, 30.0], False),
+    ],
+)
 def test_selections_with_room_for_one_state(dataset, search, lambdas, keep_rows, monkeypatch):
     rules = SelectionRules(9, search=search, prefetch=3)
     expected = select_paths(dataset, lambdas, rules, executor="threads").paths
