@@ -37,7 +37,7 @@ def squares(block, scores):
 @pytest.fixture(scope="module")
 def datasets(tmp_path_factory):
     """Data of several blocks, in memory and in storage."""
-    dataset = random_problem(3, n_queries=40, n_features=30).dataset(max_documents=15)
+    dataset = random_problem(3, n_queries=20, n_features=30).dataset(max_documents=15)
     blocks = (dataset.block(b) for b in range(dataset.n_blocks))
     return dataset, dr.write_dataset(blocks, tmp_path_factory.mktemp("data") / "d")
 
