@@ -8,7 +8,7 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
-from tests.test_layers import REPOSITORY, imports_of
+from tests.test_layers import REPOSITORY, imports_of_files
 
 OURS = {"dranking", "pipelines", "cluster", "moves", "tests"}
 
@@ -43,9 +43,9 @@ def distributions_here():
 def third_party(folder):
     """Packages that the code imports from elsewhere, each with a file that does so."""
     return {
-        module.partition(".")[0]: str(file.relative_to(REPOSITORY))
-        for file in (REPOSITORY / folder).rglob("*.py")
-        for module in imports_of(file.read_text())
+        module.partition(".")[0]: file
+        for file, modules in imports_of_files(folder).items()
+        for module in modules
         if module.partition(".")[0] not in {*sys.stdlib_module_names, *OURS}
     }
 
