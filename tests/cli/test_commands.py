@@ -149,6 +149,27 @@ def test_the_whole_flow(dranking: Call, letor: Write, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "p.parquet").num_rows == 96
 
 
+def test_compare_takes_the_options_of_its_resamples(
+    dranking: Call, letor: Write, tmp_path: Path
+) -> None:
+    data = letor(n_queries=25)
+    for column in ("f2", "f4"):
+        dr.LinearModel(feature_names=(column,), weights=(1.0,)).save(tmp_path / f"{column}.json")
+    models = [tmp_path / "f2.json", tmp_path / "f4.json"]
+    found = []
+    for seed in (0, 7):
+        options = ("--seed", seed, "--resamples", 50, "--confidence", 0.8)
+        code, out, err = dranking("compare", *models, data, "--metrics", "map", *options, "--json")
+        assert code == 0, err
+        expected = dr.compare(
+            *map(dr.load_model, models), dr.open_dataset(data), metrics=["map"],
+            seed=seed, n_resamples=50, confidence=0.8,
+        )  # fmt: skip
+        found.append(json.loads(out))
+        assert found[-1] == expected.as_json()
+    assert found[0] != found[1]
+
+
 @pytest.mark.parametrize(
     "model",
     [
@@ -388,10 +409,10 @@ def test_select_on_worker_processes_gives_the_same_model(
     data = tmp_path / "d.zarr"
     dranking("ingest", letor(n_queries=40), "-o", data)
     models = []
-    for name in ("threads", "local"):
+    for where in (("threads",), ("local", "--cluster", "n_workers=1")):
         output = tmp_path / f"{len(models)}.json"
         code, _, err = dranking(
-            "select", data, "--n-features", 3, "-o", output, "--scheduler", name
+            "select", data, "--n-features", 3, "-o", output, "--scheduler", *where
         )
         assert code == 0, err
         models.append(output.read_text())

@@ -181,6 +181,17 @@ def test_append_and_a_fresh_ingest_with_null_from_are_equal(dranking, folder):
     assert dr.load_model("s.json").fill == dr.load_model("g.json").fill
 
 
+def test_rows_are_appended_by_the_policy_of_the_data_set_alone(dranking, folder):
+    ok(dranking, "ingest", "train.parquet", "--null", "zero", "-o", "grown.zarr")
+    append = ("ingest", "test.parquet", "-o", "grown.zarr", "--append", "--null")
+    before = dr.open_dataset("grown.zarr").fingerprint
+    code, _, err = dranking(*append, "mean")
+    assert (code, "zero" in err) == (2, True)
+    assert dr.open_dataset("grown.zarr").fingerprint == before
+    ok(dranking, *append, "zero")
+    assert dr.open_dataset("grown.zarr").fill.policy == "zero"
+
+
 @pytest.mark.parametrize("null", ["zero", "mean", "minimum"])
 def test_a_column_of_nulls_is_filled(dranking, folder, null):
     table = pa.Table.from_pandas(table_with_gaps(2), preserve_index=False)

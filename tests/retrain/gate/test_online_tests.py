@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.metrics.per_query import PerQuery
 from dranking.retrain.config.config import load_config
 from dranking.retrain.config.gate_table import GateConfig
@@ -200,3 +200,28 @@ def test_nights_on_fresh_queries_with_a_ladder(tmp_path):
     assert "no part of 2 has 20 judged queries on which no champion was chosen" in reason.text
     assert registry.aliases.champion == better.results.publish.version
     assert len(registry.ledger.entries) == 3
+
+
+def test_a_night_is_judged_again_on_its_own_part(tmp_path, monkeypatch):
+    """The run ended between its entry in the ledger and the promotion of its version."""
+    stream = Stream(tmp_path)
+    settings = ["gate.rotate=2", "gate.false_promotions_per_year=1e9", "gate.max_drift=100"]
+    settings += ["data.window=1", "gate.lower_bound=-1"]
+    registry = Registry(tmp_path / "registry")
+    stream.night(1, sign=-1.0)
+    retrain(load_config(stream.config(), settings, {}))
+    stream.night(2)
+    config = load_config(stream.config(), settings, {})
+
+    def away(*_):
+        raise OSError("the disk is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Registry, "promote", away)
+        with pytest.raises(TryAgainError):
+            retrain(config)
+    chosen_on = registry.ledger.chosen_on
+    again = retrain(config, from_stage="gate")
+    assert (again.accepted, again.results.gate.part) == (True, 0)
+    assert [each.part for each in registry.ledger.entries] == [0]
+    assert registry.ledger.chosen_on == chosen_on
