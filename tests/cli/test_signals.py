@@ -39,22 +39,25 @@ def data(tmp_path_factory):
     return path
 
 
+LOCAL = ["local", "--cluster", "n_workers=1"]
+
+
 @pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize(
     ("scheduler", "number", "code"),
     [
-        ("threads", signal.SIGINT, 130),
-        ("local", signal.SIGTERM, 143),
-        pytest.param("threads", signal.SIGTERM, 143, marks=pytest.mark.exhaustive),
-        pytest.param("local", signal.SIGINT, 130, marks=pytest.mark.exhaustive),
+        (["threads"], signal.SIGINT, 130),
+        (LOCAL, signal.SIGTERM, 143),
+        pytest.param(["threads"], signal.SIGTERM, 143, marks=pytest.mark.exhaustive),
+        pytest.param(LOCAL, signal.SIGINT, 130, marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_signal_ends_a_selection_in_order(data, tmp_path, scheduler, number, code):
     model = tmp_path / "model.json"
     command = ["select", str(data), "--n-features", "50", "--output", str(model)]
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *command, "--scheduler", scheduler],
+        [sys.executable, "-c", PROGRAM, *command, "--scheduler", *scheduler],
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,

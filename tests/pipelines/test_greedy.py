@@ -1,9 +1,8 @@
 """The whole flow as a script."""
 
 import json
-import subprocess
+import runpy
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -103,16 +102,22 @@ def test_a_cluster_of_worker_processes_gives_the_same_result(run):
     assert found == expected
 
 
-def test_errors_have_the_exit_code_of_the_command_line(tmp_path):
+def test_errors_have_the_exit_code_of_the_command_line(tmp_path, monkeypatch, capsys):
     nothing = str(tmp_path / "nothing.txt")
-    done = subprocess.run(
-        [sys.executable, "-m", "pipelines.greedy", "--train", nothing, "--folds", "2",
-         "--test", nothing, "--output", str(tmp_path / "run")],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).resolve().parents[2],
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 3
-    assert "no such file" in done.stderr
-    assert not done.stdout
+    call = [
+        "--train",
+        nothing,
+        "--folds",
+        "2",
+        "--test",
+        nothing,
+        "--output",
+        str(tmp_path / "run"),
+    ]
+    monkeypatch.setattr(sys, "argv", ["greedy", *call])
+    monkeypatch.delitem(sys.modules, "pipelines.greedy")
+    with pytest.raises(SystemExit, match="3"):
+        runpy.run_module("pipelines.greedy", run_name="__main__")
+    said = capsys.readouterr()
+    assert "no such file" in said.err
+    assert not said.out

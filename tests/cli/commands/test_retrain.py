@@ -1,8 +1,6 @@
 """`dranking retrain` and the script beside it."""
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -180,13 +178,11 @@ def test_two_runs_at_once_are_one_that_exits_75(dranking, stream, monkeypatch):
     assert Registry("registry").versions == ["000001"]
 
 
-@pytest.mark.slow
-def test_the_example_runs_from_a_bare_checkout(tmp_path):
-    command = [sys.executable, "-m", "dranking", "retrain", ROOT / "pipelines/configs/retrain.toml"]
-    done = subprocess.run(
-        [*map(str, command), "--json"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    found = json.loads(done.stdout)
+def test_the_example_runs_from_a_bare_checkout(dranking, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = dranking("retrain", ROOT / "pipelines/configs/retrain.toml", "--json")
+    assert code == 0, err
+    found = json.loads(out)
     assert found["accepted"]
     assert found["metrics"]["challenger"]["ndcg@10"] > 0.7
     exports = tmp_path / "retrain-work/registry/versions/000001/exports"
