@@ -104,18 +104,10 @@ def test_a_cluster_of_worker_processes_gives_the_same_result(run):
 
 def test_errors_have_the_exit_code_of_the_command_line(tmp_path, monkeypatch, capsys):
     nothing = str(tmp_path / "nothing.txt")
-    call = [
-        "--train",
-        nothing,
-        "--folds",
-        "2",
-        "--test",
-        nothing,
-        "--output",
-        str(tmp_path / "run"),
-    ]
+    call = ["--train", nothing, "--folds", "2", "--test", nothing]
+    call += ["--output", str(tmp_path / "run")]
     monkeypatch.setattr(sys, "argv", ["greedy", *call])
-    monkeypatch.delitem(sys.modules, "pipelines.greedy")
+    monkeypatch.delitem(sys.modules, "pipelines.greedy")  # else `runpy` warns
     with pytest.raises(SystemExit, match="3"):
         runpy.run_module("pipelines.greedy", run_name="__main__")
     said = capsys.readouterr()

@@ -153,6 +153,18 @@ def test_other_forms_are_written_anew_in_buckets_and_with_weights(counts, rows, 
     assert (weights > 0).sum() == N_QUERIES
 
 
+def test_queries_without_labels_do_not_count_for_the_mean_weight(rows, tmp_path):
+    """All documents of the first ten queries were shown below the last known position."""
+    deep = [(*row[:5], row[5] + DEPTH * (row[0] < 10), *row[6:]) for row in rows]
+    counts = counts_of(deep, arms=("a", "b", "c"))
+    data = write_dataset(made_blocks(), tmp_path / "data.zarr")
+    rules = LabelRules("ips", query_weights="inverse-variance")
+    found = label_dataset(counts, data, tmp_path / "new.zarr", GIVEN, rules)
+    weights = np.concatenate([block.query_weights for block in found.dataset.read_blocks()])
+    assert (weights > 0).sum() == N_QUERIES - 10
+    assert weights[weights > 0].mean() == pytest.approx(1)
+
+
 def test_documents_that_the_data_lacks_are_counted_and_limited(rows, tmp_path):
     blocks = list(made_blocks())
     data = write_dataset(blocks[:2], tmp_path / "data.zarr")  # lacks the queries 0 to 9
