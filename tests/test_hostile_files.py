@@ -52,12 +52,14 @@ DOCUMENTS = [
 
 
 def places(document, place=()):
-    """Paths of all entries of a document."""
+    """Paths of the entries of a document: of a list two, and of what nobody reads back one."""
     if place:
         yield place
-    entries = document.items() if isinstance(document, dict) else ()
+    entries = list(document.items()) if isinstance(document, dict) else []
     if isinstance(document, list):
         entries = list(enumerate(document))[:2]
+    if place[-1:] == ("provenance",):
+        entries = entries[:1]
     for key, value in entries:
         yield from places(value, (*place, key))
 
@@ -295,9 +297,10 @@ def check_checkpoint(folder, use):
 
     document = json.loads((good / "manifest.json").read_text())
     for content in (*DOCUMENTS, *changed(document, without=("settings", "files"))):
-        anew()
         (folder / "manifest.json").write_bytes(content)
-        assert refused(use) or content.startswith(b"{")
+        if not refused(use):
+            assert content.startswith(b"{")
+            anew()  # the training wrote a checkpoint
     for file in sorted(good.glob("*.npy")):
         for what, change in HOSTILE_ARRAYS.items():
             anew()
@@ -327,7 +330,8 @@ def test_checkpoints_of_a_selection(tmp_path, dense):
 
 def test_checkpoints_of_a_bilinear_training(tmp_path):
     options = {"n_steps": 20, "n_epochs": 2, "period": 5, "checkpoint": tmp_path / "state"}
-    check_checkpoint(tmp_path / "state", lambda: dr.BilinearRanker(**options).fit(a_collection()))
+    texts = a_collection()
+    check_checkpoint(tmp_path / "state", lambda: dr.BilinearRanker(**options).fit(texts))
 
 
 def test_checkpoints_of_cutting_planes(tmp_path):

@@ -258,6 +258,12 @@ def test_a_model_without_its_parameters_has_a_page():
     found = compare_rows(compared.challenger, compared.champion)["pairwise_error"]
     assert f"[{found.low:+.4f}, {found.high:+.4f}] (6 queries: rough)" in queries.paragraphs[1]
     assert "Improvement of" in queries.drawings[0].caption
+    assert queries.tables == []
+    turned = describe(model, train, champion=better, **options)
+    [losses] = section(page_of(turned), "Query by query").tables
+    assert [change for *_, change in losses.rows] == [t - o for _, o, t, _ in losses.rows]
+    assert len(losses.rows) == 6
+    assert all(change < 0 for *_, change in losses.rows)
 
 
 @pytest.mark.parametrize(

@@ -350,6 +350,23 @@ def test_user_behavior_insights_and_own_columns_are_one_log(tmp_path, log_file):
         assert facts.notes["other_actions"] == len(ROWS)
 
 
+def test_events_without_a_query_are_of_the_first_query_of_their_session(tmp_path):
+    """A click on a document that the first list alone has; another query follows."""
+    shown = ["a", "b"], ["c"]
+    records = [
+        {"query_id": "s", "user_query": query, "timestamp": f"2026-11-01T10:0{number}:00Z",
+         "query_response_hit_ids": hits}
+        for number, (query, hits) in enumerate(zip(("cats", "dogs"), shown, strict=True))
+    ]  # fmt: skip
+    click = {"action_name": "click", "query_id": "s", "timestamp": "2026-11-01T10:05:00Z"}
+    records.append({**click, "event_attributes": {"object": {"object_id": "b"}}})
+    (tmp_path / "log.ndjson").write_text("".join(json.dumps(r) + "\n" for r in records))
+    store, facts = build_clicks(tmp_path, output(), ClickLog(form="ubi"))
+    assert problems_of(facts) == {}
+    clicked = {key[:2]: total[1] for key, total in content(store)[0].items()}
+    assert clicked == {("cats", "a"): 0, ("cats", "b"): 1, ("dogs", "c"): 0}
+
+
 @pytest.mark.parametrize("form", ["ndjson", "parquet"])
 def test_filters_are_parts_of_the_queries(tmp_path, form):
     """Of UBI in fields of a structure, one of them a list, and of rows in columns."""

@@ -9,6 +9,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from dranking.data.texts.collection import check_same_words, load_collection
 from dranking.data.texts.make_collection import collection, text_collection
+from dranking.data.texts.preferences import preferences_from_table
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, UsageError
 from dranking.files.json_files import sealed_json
@@ -111,3 +112,12 @@ def test_dictionaries_must_match():
         check_same_words(one, other)
     with pytest.raises(DataError, match="have 2 words and the documents 3"):
         check_same_words(one, text_collection(["cat dog bird"]))
+
+
+def test_tuples_that_prefer_a_document_to_itself_are_left_out_and_counted():
+    made = text_collection(["cat", "dog", "bird", ""], ids=list("abcd"))
+    table = [("a", "b", "c"), ("a", "b", "b"), ("c", "a", "b"), ("a", "c", "d"), ("x", "a", "b")]
+    found = preferences_from_table(made, made, *zip(*table, strict=True))
+    assert found.n_excluded == 3
+    tuples = zip(found.query, found.better, found.worse, strict=True)
+    assert [tuple(map(int, each)) for each in tuples] == [(0, 1, 2), (2, 0, 1)]
