@@ -98,8 +98,8 @@ def test_numbers_beyond_64_bits_are_compared_as_floats():
 
 def test_long_chains():
     """Thousands of terms, of which one is fulfilled or not; not a recursion for each."""
-    terms = [f"date == '{n}'" for n in range(20_000)]
-    folders = [{"date": "19999"}, {"date": "20000"}]
+    terms = [f"date == '{n}'" for n in range(5_000)]
+    folders = [{"date": "4999"}, {"date": "5000"}]
     assert matching(" or ".join(terms), folders) == [True, False]
     assert matching(" and ".join(terms).replace("==", "!="), folders) == [False, True]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -14,6 +14,7 @@ from dranking.errors import DataError, UsageError
 from tests.data.store.blocks import as_dense, query_blocks
 
 
+@settings(max_examples=25)  # each draws up to three blocks, and each block its optional parts
 @given(
     blocks=st.integers(1, 70).flatmap(
         lambda width: st.lists(query_blocks(n_features=width), min_size=1, max_size=3)
