@@ -164,8 +164,3 @@ def test_a_view_is_scaled_alike_whatever_is_read_of_it(normalize):
     assert again.transforms == (*view.transforms, QueryMinMax())
     assert values_of(again).min() == 0
     assert values_of(again).max() == 1
-
-
-def test_query_minmax_of_sparse_data_is_refused():
-    with pytest.raises(DataError, match="would fill in the zeros"):
-        scaled(dataset_of(sparse.csr_array(np.eye(12))), "query-minmax")

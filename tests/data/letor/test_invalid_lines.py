@@ -34,74 +34,57 @@ def error_in(folder, line, **options):
     return error_of(path, **options)
 
 
+WRONG_LINES = {
+    "relevance": [
+        ("x qid:1 1:1", "x"), ("nan qid:1 1:1", "nan"), ("inf qid:1 1:1", "inf"),
+        ("1e999 qid:1 1:1", "1e999"), ("1.5e154 qid:1 1:1", "1.5e154"), ("qid:1 1:1", "qid:1"),
+        (f"1{51 * '0'} qid:1 1:1", f"1{51 * '0'}"), ("-2 qid:1 1:1", "-2"),
+        ("-0.5 qid:1 1:1", "-0.5"), ("-1.00000000000000001e1 qid:1", "-1.00000000000000001e1"),
+    ],
+    "qid:<id>": [
+        ("1 1:1", "1:1"), ("1 1:1 2:1", "1:1"), ("1 qid: 1:1", "qid:"), ("1 QID:1 1:1", "QID:1"),
+        ("1", ""),
+    ],
+    "<index>:<value>": [
+        ("1 qid:1 1:1 2", "2"), ("1 qid:1 1:1 x:2", "x:2"), ("1 qid:1 -1:1", "-1:1"),
+        ("1 qid:1 1 :1", "1"), (b"1 qid:1 1:1 \xff:2", "\ufffd:2"),
+        (f"1 qid:1 {99 * 'x'}", f"{60 * 'x'}..."),
+    ],
+    "feature index": [
+        ("1 qid:1 0:1", "0:1"), ("1 qid:1 2:1 2:1", "2:1"), ("1 qid:1 3:1 2:1", "2:1"),
+        ("1 qid:1 2147483647:1", "2147483647:1"), (f"1 qid:1 1{30 * '0'}:1", f"1{30 * '0'}:1"),
+    ],
+    "finite": [
+        ("1 qid:1 1:nan", "1:nan"), ("1 qid:1 1:-inf", "1:-inf"), ("1 qid:1 1:", "1:"),
+        ("1 qid:1 1: 5", "1:"), ("1 qid:1 1:1_0", "1:1_0"), ("1 qid:1 1:null", "1:null"),
+        ("1 qid:1 1:-NULL", "1:-NULL"),
+    ],
+    "--null": [("1 qid:1 1:NULL", "1:NULL")],
+    "float32": [
+        ("1 qid:1 1:1e39", "1:1e39"), ("1 qid:1 1:-1e39", "1:-1e39"),
+        ("1 qid:1 1:1e999", "1:1e999"),
+        ("1 qid:1 1:340282356779733661637539395458142568448", "34028235677973366163753939545814"),
+    ],
+    "UTF-8": [(b"1 qid:\xff 1:1", ""), (b"1 qid:1 1:1 # caf\xe9", "")],
+}  # fmt: skip
+"""By the noun that the error has: lines, and the word of the line that the error quotes."""
+
+
 class TestLines:
-    @pytest.mark.parametrize(
-        ("line", "message"),
-        [
-            (
-                b"x qid:1 1:1",
-                "expected the relevance, a finite number, but found 'x'. A line reads",
-            ),
-            (b"nan qid:1 1:1", "expected the relevance, a finite number, but found 'nan'"),
-            (b"inf qid:1 1:1", "expected the relevance, a finite number, but found 'inf'"),
-            (b"1e999 qid:1 1:1", "expected the relevance, a finite number, but found '1e999'"),
-            (b"1.5e154 qid:1 1:1", "the relevance is '1.5e154'; it must be at most 1e+50, so that"),
-            (b"1" + 51 * b"0" + b" qid:1 1:1", "it must be at most 1e+50, so that its square"),
-            (b"qid:1 1:1", "expected the relevance, a finite number, but found 'qid:1'"),
-            (
-                b"-2 qid:1 1:1",
-                "the relevance is '-2'; it must be at least 0, or -1 for an unlabelled",
-            ),
-            (b"-0.5 qid:1 1:1", "the relevance is '-0.5'; it must be at least 0"),
-            (b"-1.00000000000000001e1 qid:1", "the relevance is '-1.00000000000000001e1'; it must"),
-            (b"1 1:1", "expected qid:<id> behind the relevance, but found '1:1'"),
-            (b"1 1:1 2:1", "Sizes of queries in a file of their own, as LightGBM has them"),
-            (b"1 qid: 1:1", "expected qid:<id> behind the relevance, but found 'qid:'"),
-            (b"1 QID:1 1:1", "expected qid:<id> behind the relevance, but found 'QID:1'"),
-            (b"1", "expected qid:<id> behind the relevance, but found the end of the line"),
-            (b"1 qid:1 1:1 2", "expected <index>:<value>, but found '2'. A line reads"),
-            (b"1 qid:1 1:1 x:2", "expected <index>:<value>, but found 'x:2'"),
-            (b"1 qid:1 -1:1", "expected <index>:<value>, but found '-1:1'"),
-            (b"1 qid:1 1 :1", "expected <index>:<value>, but found '1'"),
-            (b"1 qid:1 1:1 \xff:2", "expected <index>:<value>, but found '\ufffd:2'"),
-            (b"1 qid:1 " + 99 * b"x", f"expected <index>:<value>, but found '{60 * 'x'}...'"),
-            (b"1 qid:1 0:1", "feature index 0 in '0:1'; indices start at 1. If the file counts"),
-            (b"1 qid:1 2:1 2:1", "the feature index of '2:1' is not larger than the one before it"),
-            (b"1 qid:1 3:1 2:1", "the feature index of '2:1' is not larger than the one before it"),
-            (b"1 qid:1 2147483647:1", "the feature index of '2147483647:1' exceeds 2147483646"),
-            (b"1 qid:1 1" + 30 * b"0" + b":1", "exceeds 2147483646"),
-            (b"1 qid:1 1:nan", "the value in '1:nan' is not a finite number. Correct it, or write"),
-            (b"1 qid:1 1:-inf", "the value in '1:-inf' is not a finite number"),
-            (b"1 qid:1 1:", "the value in '1:' is not a finite number"),
-            (b"1 qid:1 1: 5", "the value in '1:' is not a finite number"),
-            (b"1 qid:1 1:1_0", "the value in '1:1_0' is not a finite number"),
-            (b"1 qid:1 1:null", "the value in '1:null' is not a finite number"),
-            (b"1 qid:1 1:-NULL", "the value in '1:-NULL' is not a finite number"),
-            (
-                b"1 qid:1 1:NULL",
-                "the value in '1:NULL' is missing. Pass --null zero, minimum",
-            ),
-            (b"1 qid:1 1:1e39", "the value in '1:1e39' is beyond float32 (about 3.4e+38); rescale"),
-            (b"1 qid:1 1:-1e39", "the value in '1:-1e39' is beyond float32"),
-            (b"1 qid:1 1:1e999", "the value in '1:1e999' is beyond float32"),
-            (b"1 qid:1 1:340282356779733661637539395458142568448", "' is beyond float32"),
-            (b"1 qid:\xff 1:1", "the query id is not UTF-8 text (invalid start byte). Convert the"),
-            (b"1 qid:1 1:1 # caf\xe9", "the comment is not UTF-8 text ("),
-        ],
-    )
+    @pytest.mark.parametrize("noun", WRONG_LINES)
     @pytest.mark.parametrize("chunk_bytes", [5, 1_000])
-    def test_what_is_wrong(self, tmp_path, line, message, chunk_bytes):
-        error = error_in(tmp_path, line, chunk_bytes=chunk_bytes)
-        assert error.startswith("train.txt:3: ")
-        assert message in error
+    def test_what_is_wrong(self, tmp_path, noun, chunk_bytes):
+        for line, word in WRONG_LINES[noun]:
+            written = line if isinstance(line, bytes) else line.encode()
+            error = error_in(tmp_path, written, chunk_bytes=chunk_bytes)
+            assert error.startswith("train.txt:3: "), line
+            assert noun in error, line
+            assert word in error, line
 
     def test_feature_beyond_the_number_announced(self, tmp_path):
-        assert error_in(tmp_path, b"1 qid:1 7:1", n_features=3) == (
-            "train.txt:3: feature index 7 exceeds the 3 features that were announced, or that the "
-            "data set has to which the text is appended. Ingest everything anew with --n-features "
-            "7 of dranking ingest (in Python n_features=7, for retrain data.n_features), or more "
-            "if later lines need it."
-        )
+        error = error_in(tmp_path, b"1 qid:1 7:1", n_features=3)
+        assert error.startswith("train.txt:3: feature index 7 ")
+        assert "--n-features 7 " in error
 
     def test_null_is_no_relevance(self, tmp_path):
         error = error_in(tmp_path, b"NULL qid:1 1:1", nullable=True)
@@ -131,11 +114,10 @@ class TestQueriesApart:
     def test_in_one_file(self, tmp_path, chunk_bytes):
         path = tmp_path / "train.txt"
         path.write_bytes(self.text)
-        assert error_of(path, max_documents=1, chunk_bytes=chunk_bytes) == (
-            "train.txt:6: query b appears again (first at line 3, ended at line 4). "
-            "Rows of a query must be adjacent; pass --regroup of dranking ingest (in Python "
-            "regroup=True, for retrain data.regroup) to sort them together."
-        )
+        error = error_of(path, max_documents=1, chunk_bytes=chunk_bytes)
+        assert error.startswith("train.txt:6: query b appears again (first at line 3, ended at li")
+        assert "line 4" in error
+        assert "--regroup" in error
 
     @pytest.mark.parametrize("chunk_bytes", [1, 20, 1_000])
     def test_in_several_files(self, tmp_path, chunk_bytes):
@@ -169,23 +151,18 @@ class TestFiles:
         first, second = tmp_path / "a.txt", tmp_path / "b.txt"
         first.write_bytes(b"1 qid:1 3:1\n1 qid:1 4:1\n")
         second.write_bytes(b"1 qid:2 1:1\n\n1 qid:2 6:1\n0 qid:2 6:2\n")
-        assert error_of(first, second, chunk_bytes=chunk_bytes) == (
-            "b.txt:3: the largest feature index of this file is 6, but the largest of a.txt is 4 "
-            "(line 2). If features that a file does not name are meant to be zero, pass "
-            "--n-features 6 of dranking ingest (in Python n_features=6, for retrain "
-            "data.n_features)."
-        )
-        assert "pass --n-features 6 of dranking ingest" in error_of(second, first)
+        error = error_of(first, second, chunk_bytes=chunk_bytes)
+        assert re.search(r"^b\.txt:3: .*6.* a\.txt .*4 \(line 2\).*--n-features 6 ", error)
+        assert "--n-features 6 " in error_of(second, first)
         blocks = list(read_letor([first, second], n_features=6, max_documents=1))
         assert [block.n_features for block in blocks] == [6, 6]
 
-    def test_not_there(self, tmp_path):
-        with pytest.raises(DataError, match=r"none\.txt: there is no such file\."):
-            read_letor(tmp_path / "none.txt")
-
-    def test_a_folder(self, tmp_path):
-        with pytest.raises(DataError, match=r"is a folder; name the files in it\."):
-            read_letor(tmp_path)
+    def test_no_file(self, tmp_path):
+        for place in (tmp_path / "none.txt", tmp_path):
+            with pytest.raises(DataError, match=str(place)):
+                read_letor(place)
+        with pytest.raises(UsageError, match="no file"):
+            read_letor([])
 
     @pytest.mark.parametrize(
         ("ending", "compress"),
@@ -218,21 +195,11 @@ class TestFiles:
             list(read_letor(path, regroup=True))
 
 
-class TestCalls:
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"n_features": 0}, "n_features is 0; it must be at least 1"),
-            ({"max_documents": 0}, "max_documents is 0; it must be at least 1"),
-            ({"chunk_bytes": -1}, "chunk_bytes is -1; it must be at least 1"),
-        ],
-    )
-    def test_options_out_of_range(self, tmp_path, options, message):
-        path = tmp_path / "train.txt"
-        path.write_bytes(GOOD)
-        with pytest.raises(UsageError, match=message):
-            read_letor(path, **options)
-
-    def test_no_file(self):
-        with pytest.raises(UsageError, match="no file is named; give at least one"):
-            read_letor([])
+@pytest.mark.parametrize(
+    ("name", "value"), [("n_features", 0), ("max_documents", 0), ("chunk_bytes", -1)]
+)
+def test_options_out_of_range(tmp_path, name, value):
+    path = tmp_path / "train.txt"
+    path.write_bytes(GOOD)
+    with pytest.raises(UsageError, match=f"{name} is {value}"):
+        read_letor(path, **{name: value})

@@ -19,9 +19,7 @@ def test_atomic_write_stores_text_as_utf8_and_bytes_as_they_are(tmp_path, conten
 def test_atomic_write_refuses_what_exists_before_any_work(tmp_path):
     file = tmp_path / "file"
     atomic_write(str(file), "old")
-    with pytest.raises(
-        UsageError, match=r"file: exists already\. Pass --overwrite \(in Python overwrite=True\)"
-    ):
+    with pytest.raises(UsageError, match=r"file: .*--overwrite"):
         atomic_write(file, "new")
     with (
         pytest.raises(UsageError, match="--overwrite"),
@@ -31,25 +29,6 @@ def test_atomic_write_refuses_what_exists_before_any_work(tmp_path):
     assert file.read_text() == "old"
     atomic_write(file, "new", overwrite=True)
     assert file.read_text() == "new"
-
-
-def test_atomic_write_refuses_a_directory_even_to_overwrite(tmp_path):
-    with pytest.raises(UsageError, match="is a directory"):
-        atomic_write(tmp_path, "text", overwrite=True)
-
-
-def test_atomic_path_refuses_a_file_that_appeared_meanwhile(tmp_path):
-    file = tmp_path / "file"
-
-    def both_write():
-        with atomic_path(file) as temporary:
-            temporary.write_text("ours")
-            file.write_text("theirs")
-
-    with pytest.raises(UsageError, match="--overwrite"):
-        both_write()
-    assert file.read_text() == "theirs"
-    assert names_in(tmp_path) == ["file"]
 
 
 @pytest.mark.parametrize("interruption", [RuntimeError, KeyboardInterrupt, SystemExit])
