@@ -75,15 +75,15 @@ def test_the_first_parameter_alone_or_a_mapping_stands_for_the_object(short, who
 
 
 def test_what_is_no_parameter_of_an_object_is_said():
-    with pytest.raises(dr.UsageError, match="SGD has no epochs; choose from average, eta0"):
+    with pytest.raises(dr.UsageError, match=r"SGD .*epochs.*average, eta0"):
         dr.SPD(sgd={"epochs": 3}).fit(**CALL)
-    with pytest.raises(dr.UsageError, match=r"solver is 'bfgs'; choose auto, .* or an SGD"):
+    with pytest.raises(dr.UsageError, match=r"solver is 'bfgs'.*auto, .*SGD"):
         dr.MaxMarginRanker(solver="bfgs").fit(**CALL)
     with pytest.raises(dr.UsageError, match="validation is 'folds'; give judged queries"):
         dr.tune(dr.from_arrays(**CALL), [1.0], validation="folds")
     with pytest.raises(dr.UsageError, match="the grid has no regularization"):
         dr.tune(dr.from_arrays(**CALL), {"normalize": ["log"]}, validation=2)
-    with pytest.raises(dr.UsageError, match=r"regularization is 1\.0; give the values to try"):
+    with pytest.raises(dr.UsageError, match=r"regularization is 1\.0"):
         dr.tune(dr.from_arrays(**CALL), {"regularization": 1.0}, validation=2)
 
 

@@ -74,7 +74,7 @@ def test_sparse_features_have_the_forms_that_keep_zeros():
     for place, form in enumerate(["none", "log", "standard"]):
         np.testing.assert_array_equal(whole(found)[:, place::3], whole(scaled(data, form)))
     assert [found.block(b).info.n_values for b in range(4)] == [b.n_values for b in found.blocks]
-    with pytest.raises(DataError, match="rank scaling would fill in the zeros"):
+    with pytest.raises(DataError, match=r"rank .*zeros"):
         with_forms(data, ["raw", "rank"])
 
 
@@ -159,7 +159,7 @@ def test_models_and_rankers_score_raw_data(view, tmp_path):
     dr.write_parquet(table, tmp_path / "raw.parquet")
     found = model.predict(dr.open_dataset(tmp_path / "raw.parquet"))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
-    with pytest.raises(DataError, match="scaled by standard, but the model needs forms"):
+    with pytest.raises(DataError, match=r"standard.* forms"):
         model.predict(scaled(table, "standard"))
 
 
@@ -209,7 +209,7 @@ def test_exports_compute_the_forms():
     )
     found = sql_scores(export_model(model, "sql"), rows)
     np.testing.assert_allclose(found, model.predict(data), atol=1e-5 * scale)
-    with pytest.raises(UsageError, match="solr cannot have several forms of feature size"):
+    with pytest.raises(UsageError, match=r"solr .*feature size"):
         export_model(model, "solr")
 
 
@@ -217,7 +217,7 @@ def test_what_cannot_be_is_refused(view):
     for forms in (["cube"], [], ["log", "log"]):
         with pytest.raises(UsageError, match="give each of raw, query-minmax"):
             with_forms(raw_data(), forms)
-    with pytest.raises(DataError, match="was scaled by standard, and forms are forms of raw"):
+    with pytest.raises(DataError, match=r"standard.* raw"):
         with_forms(scaled(raw_data(), "standard"), ["raw", "log"])
     with pytest.raises(DataError, match="the names of forms"):
         with_forms(raw_data(feature_names=["a", "log(a)", "b"]), ["raw", "log"])

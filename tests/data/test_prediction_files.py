@@ -99,16 +99,16 @@ def test_trec_run__bad_tag(tmp_path, tag):
 def test_trec_run__white_space_in_ids(tmp_path, bad):
     path = tmp_path / "test.run"
     good = make_block([1], ["q"], ["d"])
-    with pytest.raises(DataError, match=r"document id .* is empty or has white space"):
+    with pytest.raises(DataError, match=r"document id"):
         write_trec_run(path, [(good, [1.0]), (make_block([1], ["q"], [bad]), [1.0])])
-    with pytest.raises(DataError, match=r"query id .* is empty or has white space"):
+    with pytest.raises(DataError, match=r"query id"):
         write_trec_run(path, [(good, [1.0]), (make_block([1], [bad], ["d"]), [1.0])])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_trec_run__repeated_document(tmp_path):
     block = make_block([1, 3], ["p", "q"], ["a", "a", "b", "a"])
-    with pytest.raises(DataError, match="query q: document id 'a' occurs more than once"):
+    with pytest.raises(DataError, match="query q: document id 'a'"):
         write_trec_run(tmp_path / "test.run", [(block, [1.0, 2.0, 3.0, 4.0])])
 
 

@@ -323,7 +323,7 @@ def test_logs_are_refused_where_they_cannot_be_computed():
 
 
 def test_unknown_formats_and_names_are_refused():
-    with pytest.raises(UsageError, match="format 'lucene' is unknown; choose one of solr, elastic"):
+    with pytest.raises(UsageError, match=r"'lucene'.*solr, elastic"):
         export_model(SIMPLE, "lucene")
     with pytest.raises(UsageError, match="cannot be called 'my model'"):
         export_model(SIMPLE, "solr", name="my model")

@@ -35,9 +35,7 @@ def test_a_url_that_lost_a_slash_makes_no_local_folder(source, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     model = LinearModel(feature_names=("a",), weights=(1.0,))
     for use in (as_place, model.save, load_model, place_of):
-        with pytest.raises(
-            UsageError, match=r"^\w.*://.*: .* one slash only. Write two, as a string"
-        ):
+        with pytest.raises(UsageError, match=r"^\w.*://.*: .*one slash"):
             use(source if use is not place_of else str(source))
     assert list(tmp_path.iterdir()) == []
 

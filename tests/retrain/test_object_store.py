@@ -94,7 +94,7 @@ def expire_locks(bucket):
 def test_a_lock_that_is_dated_far_ahead_is_damaged(bucket):
     lease = {"holder": "x", "expires": time.time() + 1e6}
     (UPath(bucket) / "registry" / ".lock").write_bytes(json.dumps(lease).encode())
-    with pytest.raises(DataError, match=r"\.lock: the lock is damaged, or a clock is wrong"):
+    with pytest.raises(DataError, match=r"\.lock: .*clock"):
         with Registry(f"{bucket}/registry").locked():
             pass
 

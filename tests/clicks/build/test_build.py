@@ -174,9 +174,9 @@ def test_nights_that_are_appended_are_those_of_one_build(tmp_path, min_sessions)
     assert content(appended) == content(whole)
     assert len(appended.buckets) == 2
     assert facts.notes["sessions_of_other_nights"] == 4
-    with pytest.raises(DataError, match="the night 2026-11-01 is there already, and 3 nights"):
+    with pytest.raises(DataError, match="2026-11-01"):
         build_clicks(log_file, place, append=True)
-    with pytest.raises(UsageError, match="keep_queries True, and this call has False"):
+    with pytest.raises(UsageError, match="keep_queries True"):
         build.build_clicks(log_file, place, append=True)
 
 
@@ -496,7 +496,7 @@ def test_a_record_without_an_end_is_refused(tmp_path, monkeypatch):
     path = write_log(tmp_path / "log", ROWS, "csv")
     text = path.read_text().replace('"', "").replace("s3", '"s3', 1)
     path.write_text(text)
-    with pytest.raises(DataError, match="1,000 bytes or more, as if a quote is never closed"):
+    with pytest.raises(DataError, match=r"1,000 bytes .*quote"):
         build_clicks(path, output())
 
 
@@ -514,16 +514,16 @@ def test_folders_are_columns(tmp_path):
 
 
 def test_logs_that_cannot_be_read_are_named(tmp_path, log_file):
-    with pytest.raises(DataError, match="there is no column 'sid'; the columns are 'session'"):
+    with pytest.raises(DataError, match=r"no column 'sid'.*'session'"):
         build_clicks(log_file, output(), ClickLog(columns=LogColumns(session="sid")))
     (tmp_path / "log.csv").write_text("a,b\n1,2\n")
     with pytest.raises(DataError, match="there is no column 'session', 'query'"):
         build_clicks(tmp_path, output())
     with pytest.raises(DataError, match="no such file or folder"):
         build_clicks(tmp_path / "absent", output())
-    with pytest.raises(UsageError, match=r"the name of a log ends in \.parquet"):
+    with pytest.raises(UsageError, match=r"log\.xml.*\.parquet"):
         build_clicks(_file(tmp_path / "log.xml"), output())
-    with pytest.raises(DataError, match=r"bad\.csv\.gz: cannot be read as csv"):
+    with pytest.raises(DataError, match=r"bad\.csv\.gz"):
         build_clicks(_file(tmp_path / "bad.csv.gz"), output())
     (tmp_path / "lines.ndjson").write_text(json.dumps(ROWS[0]) + "\nnonsense\n[1]\n")
     with pytest.raises(DataError, match=r"66\.7% of 3 events.*\n  2: lines that cannot be read"):
@@ -541,7 +541,7 @@ def test_a_log_without_rows_has_no_session(tmp_path, form):
         pq.write_table(pq.read_table(path).slice(0, 0), path)
     else:
         path.write_text(path.read_text().split("\n")[0] + "\n" if form == "csv" else "")
-    with pytest.raises(DataError, match="there is no session to count: the log is empty"):
+    with pytest.raises(DataError, match="log is empty"):
         build_clicks(path, output())
 
 

@@ -172,7 +172,7 @@ def test_a_store_without_nights_replaces_none(tmp_path):
         (ClickLog(min_sessions=100), None),
         (ClickLog(max_unmatched=1), documents(other)),
     ):
-        with pytest.raises(DataError, match="no night would be left in the store"):
+        with pytest.raises(DataError, match="no night"):
             build_clicks(log, place, wanted, data=data, overwrite=True)
     assert content(open_click_store(place)) == content(good)
 

@@ -185,9 +185,9 @@ def test_labels_of_the_least_and_largest_propensity_are_finite(rules, extreme):
 
 @pytest.mark.parametrize("slopes", [[1.0, 1e-200], [1e-200, 1.0], [1.0, 1e101], [1e300, 1e-300]])
 def test_propensities_whose_variances_no_float_holds_are_refused(slopes):
-    with pytest.raises(UsageError, match=r"these are no propensities: a.1: Input should be"):
+    with pytest.raises(UsageError, match=r"a.1: "):
         given_propensities(slopes)
-    with pytest.raises(UsageError, match=r"these are no propensities: b.1: Input should be"):
+    with pytest.raises(UsageError, match=r"b.1: "):
         given_propensities([1.0, 1.0], [0.0, 1e101])
     for eta in (100.5, 400.0):
         with pytest.raises(UsageError, match=r"position 10 has propensity .*, below 1e-100"):

@@ -201,7 +201,7 @@ def test_traffic_of_few_queries_has_no_interval(logged):
 
 @pytest.mark.parametrize("name", ["ndcg@10", "clicks", "dcg@0", "err@5"])
 def test_other_rewards_are_refused(name):
-    with pytest.raises(UsageError, match="is no value that clicks can tell"):
+    with pytest.raises(UsageError, match="clicks"):
         parse_reward(name)
 
 
@@ -313,7 +313,7 @@ def test_repeated_queries_and_documents_are_refused():
         with pytest.warns(ClickWarning, match="not trained on"):
             return evaluate_on_clicks(model, data, counts, a, ["clicks@3"])[0].lower
 
-    with pytest.raises(DataError, match="10 queries, such as 'q00000', occur more than once"):
+    with pytest.raises(DataError, match=r"10 queries.*'q00000'"):
         value(ConcatenatedDataset([whole, some]))
     halves = [whole.select_queries(np.arange(50) % 2 == part) for part in (0, 1)]
     assert value(ConcatenatedDataset(halves)) == pytest.approx(value(whole), rel=1e-12)

@@ -191,7 +191,7 @@ class TestFiles:
         path = tmp_path / "train.txt"
         path.write_bytes(GOOD)
         monkeypatch.setattr(tempfile, "TemporaryFile", lambda: open("/dev/full", "wb"))
-        with pytest.raises(UsageError, match=r"is full; .* Set TMPDIR to a folder with more room"):
+        with pytest.raises(UsageError, match=r"TMPDIR"):
             list(read_letor(path, regroup=True))
 
 

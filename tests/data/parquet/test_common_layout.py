@@ -12,22 +12,18 @@ from tests.data.tables.flat_tables import frame_of, written
 def test_files_with_other_columns(tmp_path):
     written(tmp_path / "a.parquet", frame_of())
     written(tmp_path / "b.parquet", frame_of(seed=1).rename(columns={"x1": "y"}))
-    with pytest.raises(
-        DataError, match=r"b\.parquet: it lacks 'x1' and it adds 'y', unlike .*a\.p"
-    ):
+    with pytest.raises(DataError, match=r"b\.parquet: .*'x1'.*'y'.*a\.p"):
         ParquetDataset(tmp_path)
 
 
 def test_files_with_ids_or_lists_of_another_type(tmp_path):
     written(tmp_path / "a.parquet", frame_of())
     written(tmp_path / "b.parquet", frame_of().assign(qid="q"))
-    with pytest.raises(DataError, match=r"'qid' holds strings in .*b\.parquet but integers in .*a"):
+    with pytest.raises(DataError, match=r"'qid' .*strings.*b\.parquet.*integers.*a"):
         ParquetDataset(tmp_path)
     ids = frame_of().drop(columns=["x0", "x1", "x2"])
     table = pa.Table.from_pandas(ids, preserve_index=False)
     lists = pa.FixedSizeListArray.from_arrays(pa.array(np.ones(20)), 2)
     written(tmp_path / "b.parquet", table.append_column("features", lists))
-    with pytest.raises(
-        DataError, match=r"b\.parquet: its features are lists of length 2, not columns of numbers"
-    ):
+    with pytest.raises(DataError, match=r"b\.parquet: .*lists of length 2"):
         ParquetDataset(tmp_path)

@@ -54,7 +54,7 @@ def test_a_folder_that_is_reached_twice_is_read_once_and_the_user_is_told(tmp_pa
     lake = tmp_path / "lake"
     put(lake / "date=9" / "a.parquet", 1)
     (lake / "current").symlink_to("date=9")
-    with pytest.warns(DataWarning, match="1 files are links to others of them, and read once"):
+    with pytest.warns(DataWarning, match=r"1 files .*read once"):
         assert queries_of(lake, out=tmp_path / "d") == [1]
     with pytest.warns(DataWarning, match="read once"):
         assert dr.open_dataset(lake, where="date == '9'").n_documents == 2
@@ -126,7 +126,7 @@ def test_output_inside_of_the_input_is_passed_over(tmp_path):
     put(lake / "b.parquet", 2)
     stored, _ = dr.ingest(lake, lake / "d.zarr")
     dr.write_scores(dr.RankRLS().fit(stored).to_model(), stored, lake / "scores")
-    with pytest.warns(DataWarning, match=r"dranking wrote are passed over: d\.zarr, scores"):
+    with pytest.warns(DataWarning, match=r"d\.zarr, scores"):
         again, _ = dr.ingest(lake, lake / "d.zarr", overwrite=True)
     assert again.fingerprint == stored.fingerprint
 

@@ -69,7 +69,7 @@ def test_what_is_not_written(tmp_path):
     dataset = from_arrays(
         np.eye(4), [0, 1, 0, 1], [1, 1, 2, 2], feature_names=("a", "b", "c", "qid")
     )
-    with pytest.raises(UsageError, match="'qid' has the name of another column"):
+    with pytest.raises(UsageError, match="'qid'"):
         write_parquet(dataset, tmp_path / "a.parquet")
     dataset = from_arrays(sparse.csr_array(np.eye(4)), [0, 1, 0, 1], [1, 1, 2, 2])
     with pytest.raises(UsageError, match="sparse features"):

@@ -134,7 +134,7 @@ def test_chunks_that_changed_places_are_found(tmp_path):
     content = file.read_bytes()
     n = (len(content) - 36) // 2  # two chunks and the index of the shard
     file.write_bytes(content[n : 2 * n] + content[:n] + content[2 * n :])
-    with pytest.raises(DataError, match="features/c/0/0 is not what was written, its checksum"):
+    with pytest.raises(DataError, match=r"features/c/0/0 .*checksum"):
         StoredDataset(path).block(0)
 
 

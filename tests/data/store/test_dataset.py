@@ -261,7 +261,7 @@ def test_a_full_disk_leaves_the_old_state(tmp_path, monkeypatch):
         return opened(file, mode, *others)
 
     monkeypatch.setattr(Path, "open", no_space)
-    with pytest.raises(UsageError, match=r"/data: cannot be written, No space.*Free some space"):
+    with pytest.raises(UsageError, match=r"/data: .*No space"):
         write_dataset([simple_block(first_id=i) for i in range(0, 190, 10)], path, overwrite=True)
     assert everything_in(tmp_path) == before
 

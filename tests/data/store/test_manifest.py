@@ -12,7 +12,7 @@ from tests.data.store.blocks import edit_manifest
 def test_no_data_set(tmp_path):
     with pytest.raises(DataError, match="nowhere: does not exist"):
         StoredDataset(tmp_path / "nowhere")
-    with pytest.raises(DataError, match=r"no manifest\.json: not a data set, or an interrupted"):
+    with pytest.raises(DataError, match=r"no manifest\.json"):
         StoredDataset(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="not a directory"):
@@ -101,5 +101,5 @@ def test_a_manifest_that_was_edited_by_hand(written):
     file.write_text(json.dumps(content))  # another layout is the same content
     assert StoredDataset(written).n_documents == 6
     file.write_text(json.dumps({**content, "n_documents": 7}))
-    with pytest.raises(DataError, match=r"manifest\.json: damaged, .*ingest the data anew"):
+    with pytest.raises(DataError, match=r"manifest\.json: damaged"):
         StoredDataset(written)

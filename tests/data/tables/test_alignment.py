@@ -43,7 +43,7 @@ def coefficients(weights=None):
 
 
 def test_grades_and_ids_in_another_order_are_joined_by_label():
-    with pytest.warns(DataWarning, match=r"index of y has the labels .* y\.to_numpy\(\)"):
+    with pytest.warns(DataWarning, match=r"index of y .*y\.to_numpy\(\)"):
         fitted = dr.RankRLS().fit(X, SHUFFLED.relevance, qid=ROWS.qid)
     np.testing.assert_array_equal(fitted.coef_, coefficients())
     with pytest.warns(DataWarning, match="joined by label"):
@@ -55,12 +55,12 @@ def test_grades_and_ids_in_another_order_are_joined_by_label():
 def test_scores_in_another_order_are_joined_by_label():
     ranker = dr.RankRLS(normalize="rank").fit(X, ROWS.relevance, qid=ROWS.qid)
     expected = ranker.predict(X.to_numpy(), qid=ROWS.qid.to_numpy())
-    with pytest.warns(DataWarning, match="index of qid has the labels of the index of X"):
+    with pytest.warns(DataWarning, match=r"index of qid .*index of X"):
         np.testing.assert_array_equal(ranker.predict(X, qid=SHUFFLED.qid), expected)
     scores = pd.Series(expected, index=X.index)
     right = dr.evaluate(ranker, ROWS).metrics
     assert dr.evaluate(scores, ROWS).metrics == right
-    with pytest.warns(DataWarning, match="index of scores has the labels of the index of the data"):
+    with pytest.warns(DataWarning, match=r"index of scores .*index of the data"):
         assert dr.evaluate(scores.loc[SHUFFLED.index], ROWS).metrics == right
     with pytest.warns(DataWarning, match="index of y has the labels"):
         score = ranker.score(X, SHUFFLED.relevance, qid=ROWS.qid)
@@ -72,7 +72,7 @@ def test_scores_in_another_order_are_joined_by_label():
 
 def test_ids_of_texts_are_joined_by_label():
     texts = pd.Series(["red wine", "white wine", "red rose"], index=[4, 5, 6])
-    with pytest.warns(DataWarning, match="index of ids has the labels of the index of texts"):
+    with pytest.warns(DataWarning, match=r"index of ids .*index of texts"):
         found = dr.text_collection(texts, ids=pd.Series([60, 40, 50], index=[6, 4, 5]))
     assert found.ids.to_pylist() == [40, 50, 60]
 
@@ -148,9 +148,9 @@ def test_weights_in_an_array_come_in_the_order_of_the_rows_or_are_refused(data):
         fitted = dr.RankRLS().fit(features, y, qid=qid, query_weights=ordered)
         np.testing.assert_allclose(fitted.coef_, coefficients(WEIGHTS), rtol=1e-9)
     else:
-        with pytest.raises(UsageError, match=r"query_weights is an array, .* \{query id: weight\}"):
+        with pytest.raises(UsageError, match=r"query_weights .*\{query id: weight\}"):
             dr.RankRLS().fit(features, y, qid=qid, query_weights=ordered)
-    with pytest.raises(UsageError, match="query_weights is a Dask collection; compute it"):
+    with pytest.raises(UsageError, match="query_weights is a Dask"):
         dr.RankRLS().fit(features, y, qid=qid, query_weights=da.from_array(ordered))
 
 

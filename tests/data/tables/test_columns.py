@@ -145,7 +145,7 @@ def test_columns_of_any_name(tmp_path):
 def test_a_role_moved_to_another_column_leaves_no_doubt(tmp_path):
     """A column under the name of a role that another column has is neither used nor dropped."""
     frame = frame_of().assign(query=np.repeat([1, 2], 5))
-    with pytest.raises(DataError, match=r"'qid' \(the name of ids, grades or weights\)"):
+    with pytest.raises(DataError, match=r"'qid'"):
         dr.from_table(frame, dr.Columns(qid="query"))
     table = pa.Table.from_pandas(frame, preserve_index=False)
     assert opened(table, tmp_path, qid="query", exclude=["qid"]).feature_names == ("x0", "x1", "x2")
@@ -161,7 +161,7 @@ def test_names_are_remembered_in_the_data_set(tmp_path):
     found = Roles("query_id", "docid", "label", None)
     assert dr.open_dataset(tmp_path / "d").roles == found
     assert dr.open_dataset(tmp_path / "d", columns=columns).roles == found
-    with pytest.raises(UsageError, match="its column of qid is 'query_id', not 'session'"):
+    with pytest.raises(UsageError, match=r"'query_id'.*'session'"):
         dr.open_dataset(tmp_path / "d", columns=dr.Columns(qid="session"))
     with pytest.raises(UsageError, match="exclude: only for tables"):
         dr.open_dataset(tmp_path / "d", columns=dr.Columns(exclude=["x0"]))
@@ -253,7 +253,7 @@ def test_advice_about_a_missing_column_follows_its_role(tmp_path, role, meaning)
 def test_a_column_of_nulls_is_a_column_of_missing_values(tmp_path):
     table = table_with({"empty": pa.nulls(10)})
     path = written(tmp_path / "a.parquet", table)
-    with pytest.raises(DataError, match=r"column 'empty'.* is missing \(NaN or null\)"):
+    with pytest.raises(DataError, match=r"column 'empty'.* missing"):
         dr.from_table(table)
-    with pytest.raises(DataError, match=r"column 'empty'.* is missing \(NaN or null\)"):
+    with pytest.raises(DataError, match=r"column 'empty'.* missing"):
         dr.open_dataset(path).block(0)

@@ -239,7 +239,7 @@ def test_a_flat_table():
         np.testing.assert_array_equal(dataset.block(0).weights, [1, 12 / 11])
     assert from_table(frame, Columns(features=["d", "a"])).feature_names == ("d", "a")
     frame.loc[10, "b"] = np.nan
-    with pytest.raises(DataError, match=r"row 10, column 'b' \(query 14\): the value is missing"):
+    with pytest.raises(DataError, match=r"row 10, column 'b' \(query 14\)"):
         from_table(frame, max_documents=6)
     with pytest.raises(UsageError, match="a list is not a table with columns"):
         from_table([[1]])
@@ -250,7 +250,7 @@ def test_a_flat_table():
 
 def test_blocks_that_do_not_fit_together():
     block = from_arrays(X, Y, QID).block(0)
-    with pytest.raises(DataError, match="query 11 has 4 features, but there are 3 feature names"):
+    with pytest.raises(DataError, match=r"query 11 has 4 features.*3"):
         MemoryDataset([block], ("a", "b", "c"))
     with pytest.raises(DataError, match="there are no documents"):
         MemoryDataset([], ("a",))

@@ -33,16 +33,16 @@ def test_scalings_of_files_that_do_not_fit_together(tmp_path):
     raw = from_arrays(np.arange(6.0).reshape(6, 1), [0, 1] * 3, [1, 1, 1, 2, 2, 2])
     write_parquet(raw.transformed([QueryMinMax()]), a)
     write_parquet(from_arrays(np.ones((2, 1)), [0, 1], [3, 3]), b)
-    with pytest.raises(DataError, match=r"b\.parquet: its values are scaled otherwise than .*a\.p"):
+    with pytest.raises(DataError, match=r"b\.parquet: .*scaled.*a\.p"):
         ParquetDataset(tmp_path)
     table = pq.read_table(a)
     written(b, table.append_column("added", pa.array(np.ones(6))))
-    with pytest.raises(DataError, match=r"are scaled or filled in, but column .added. was added"):
+    with pytest.raises(DataError, match=r"column .added."):
         ParquetDataset(b)
     assert ParquetDataset(b, columns=Columns(features=["f1"])).transforms == (QueryMinMax(),)
     newer = {**table.schema.metadata, b"dranking.transforms": b'[{"kind": "unknown"}]'}
     written(b, table.replace_schema_metadata(newer))
-    with pytest.raises(DataError, match=r"b\.parquet: the record of its scalings and .* cannot be"):
+    with pytest.raises(DataError, match=r"b\.parquet: .*scalings"):
         ParquetDataset(b)
 
 
@@ -59,7 +59,7 @@ def test_values_for_missing_ones_are_recorded(tmp_path):
     for again in (dr.open_dataset(path), from_table(pq.read_table(path))):
         assert again.fill == NullFill(policy="mean", values=(3.0,), gaps=(True,))
     assert dr.open_dataset(path, null="mean").fill == again.fill
-    with pytest.raises(UsageError, match="in the data the mean of the feature stands for"):
+    with pytest.raises(UsageError, match="the mean"):
         dr.open_dataset(path, null="zero")
 
 
@@ -68,14 +68,14 @@ def test_a_model_refuses_files_filled_with_other_values(tmp_path):
     fill = NullFill(policy="mean", values=(4.0,), gaps=(True,))
     model = dr.LinearModel(feature_names=("f1",), weights=(1.0,), fill=fill)
     for data in (dr.open_dataset(path), pq.read_table(path)):
-        with pytest.raises(DataError, match="'f1' with 3, the mean of the data itself"):
+        with pytest.raises(DataError, match="'f1' with 3"):
             model.predict(data)
 
 
 def test_files_filled_with_different_values_are_no_data_set(tmp_path):
     with_gap(tmp_path / "a.parquet", 3.0)
     with_gap(tmp_path / "b.parquet", 4.0)
-    with pytest.raises(DataError, match=r"a\.parquet and .*b\.parquet: missing values have differ"):
+    with pytest.raises(DataError, match=r"a\.parquet and .*b\.parquet"):
         ParquetDataset(tmp_path)
 
 
@@ -91,7 +91,7 @@ def test_ingest_keeps_the_record_of_data_filled_before(tmp_path, form):
     assert dr.open_dataset(tmp_path / "again").fill == filled
     other = NullFill(policy="mean", values=(4.0,), gaps=(False,))
     model = dr.LinearModel(feature_names=("f1",), weights=(1.0,), fill=other)
-    with pytest.raises(DataError, match="'f1' with 3, the mean of the data itself"):
+    with pytest.raises(DataError, match="'f1' with 3"):
         dr.ingest(source, tmp_path / "other", rows=dr.RowRules(null_from=model))
     with pytest.raises(DataError, match="which a filled value would move"):
         dr.ingest(source, tmp_path / "scaled", normalize="query-minmax")

@@ -62,7 +62,7 @@ def test_damage_is_found(tmp_path):
     with pytest.raises(DataError, match=r"files.../secret.npy.*should match"):
         load_collection(tmp_path / "docs")
     manifest.write_text(json.dumps({**content, "words": None}))
-    with pytest.raises(DataError, match="not what was written: its 'digest' is another"):
+    with pytest.raises(DataError, match="'digest'"):
         load_collection(tmp_path / "docs")
     manifest.write_text(json.dumps({**content, "schema_version": 9}))
     with pytest.raises(DataError, match="schema 9"):
@@ -108,7 +108,7 @@ def test_bad_text_is_refused():
 
 def test_dictionaries_must_match():
     one, other = text_collection(["cat dog"]), text_collection(["cat bird"])
-    with pytest.raises(DataError, match="column 0 is 'cat' of the queries and 'bird'"):
+    with pytest.raises(DataError, match=r"column 0 .*'cat'.*'bird'"):
         check_same_words(one, other)
     with pytest.raises(DataError, match="have 2 words and the documents 3"):
         check_same_words(one, text_collection(["cat dog bird"]))

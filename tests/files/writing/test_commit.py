@@ -38,9 +38,7 @@ def test_new_directory_refuses_what_exists_before_any_work(tmp_path):
     path = tmp_path / "out"
     make_directory(path, "old")
     with (
-        pytest.raises(
-            UsageError, match=r"out: exists already\. Pass --overwrite \(in Python overwrite=True\)"
-        ),
+        pytest.raises(UsageError, match=r"out: .*--overwrite"),
         new_directory(path),
     ):
         pytest.fail("the work was started")
@@ -110,7 +108,7 @@ def test_a_full_disk_leaves_the_old_directory(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         make_directory(path, "old")
-    with pytest.raises(UsageError, match="/out: cannot be written, No space left"):
+    with pytest.raises(UsageError, match=r"/out: .*No space"):
         make_directory(path, "new", overwrite=True)
     assert content_of(path) == "old"
     assert names_in(tmp_path) == ["out"]

@@ -87,7 +87,7 @@ def test_what_is_wrong_is_named_with_its_path(load, override, message):
 
 
 def test_one_way_to_choose(load):
-    with pytest.raises(UsageError, match=r"give only one of tune\.criterion, tune\.folds"):
+    with pytest.raises(UsageError, match=r"tune\.criterion, tune\.folds"):
         load(overrides=["tune.folds=3", "tune.criterion=lqo-map"])
     with pytest.raises(UsageError, match="the number of features to select"):
         load(LEAST.replace("n_features = 3", ""))

@@ -188,7 +188,7 @@ def test_the_ledger_is_stored_with_a_digest(tmp_path):
     assert forecast(GateConfig(metric="map"), registry, "map").endswith("can be said of power")
     stored = tmp_path / "r" / "ledger.json"
     stored.write_text(stored.read_text().replace('"level": 0.001', '"level": 0.000'))
-    with pytest.raises(DataError, match=r"ledger\.json: damaged, the content is not what was"):
+    with pytest.raises(DataError, match=r"ledger\.json: damaged"):
         _ = Registry(tmp_path / "r").ledger
 
 
@@ -202,5 +202,5 @@ def test_a_ledger_of_an_earlier_version_is_said_to_be_one(tmp_path):
     content = unsealed(json.loads(stored.read_text()))
     del content["entries"][0]["n_effective"]
     stored.write_bytes(sealed_json(content | {"schema_version": 2}))
-    with pytest.raises(DataError, match=r"ledger\.json: schema 2 is older than .* reads \(3\)"):
+    with pytest.raises(DataError, match=r"ledger\.json: schema 2 .*3"):
         _ = Registry(tmp_path / "r").ledger

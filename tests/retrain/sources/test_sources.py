@@ -43,7 +43,7 @@ def test_a_source_that_changes_while_it_is_read_is_read_again(stream, monkeypatc
             os.utime(path, (1, 1))
 
     monkeypatch.setattr(parts_module, "ingest", growing)
-    with pytest.raises(TryAgainError, match=r"night-01\.txt: has changed since the run began"):
+    with pytest.raises(TryAgainError, match=r"night-01\.txt: .*changed"):
         run(stream)
     monkeypatch.undo()
     assert run(stream).accepted
@@ -157,14 +157,14 @@ def test_judged_queries_are_not_trained_on_under_whatever_name(stream):
     with pytest.raises(DataError, match=r"night-02\.txt: 1 of its queries .* query 4711;"):
         run(stream)
     shutil.copy(stream.folder / "holdout.txt", part)
-    with pytest.raises(UsageError, match=r"night-02\.txt is trained on and judged on \(as .*hold"):
+    with pytest.raises(UsageError, match=r"night-02\.txt .*judged on .*hold"):
         run(stream)
 
 
 def test_text_cut_amid_a_line_is_an_error(stream):
     path = stream.night(1)
     path.write_text(path.read_text().rstrip("\n")[:-1])
-    with pytest.raises(DataError, match=r"night-01\.txt: the last line has no end"):
+    with pytest.raises(DataError, match=r"night-01\.txt: the last line"):
         run(stream)
 
 
@@ -172,7 +172,7 @@ def test_features_that_differ_are_named(stream):
     stream.night(1)
     path = stream.folder / "incoming" / "night-02.txt"
     path.write_text("1 qid:1 1:1 9:2\n0 qid:1 1:2 9:1\n")
-    with pytest.raises(DataError, match=r"night-02\.txt has also f9; all parts need the same"):
+    with pytest.raises(DataError, match=r"night-02\.txt .*f9"):
         run(stream)
 
 
@@ -195,7 +195,7 @@ def test_a_bad_part_is_set_aside_and_named_until_it_is_solved(stream):
     assert (again.is_unchanged, again.notes) == (True, first.notes)
     worse = stream.night(3)
     worse.write_text("x\n")
-    with pytest.raises(DataError, match=r"night-03\.txt:1: .* 1 parts are set aside already"):
+    with pytest.raises(DataError, match=r"night-03\.txt:1: .* 1 parts"):
         run(stream, rule)
     stream.night(2)
     solved = run(stream, rule)

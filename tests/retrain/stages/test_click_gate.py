@@ -132,7 +132,7 @@ def test_thin_clicks_keep_the_champion(shop):
 def test_clicks_of_the_training_are_not_judged_on(shop):
     shop.deliver_nights(2)
     shop.night(f"data.holdout={shop.folder}/judged.parquet", "export.report=false")
-    with pytest.raises(DataError, match="the champion was trained on the newest nights"):
+    with pytest.raises(DataError, match=r"champion .*newest nights"):
         shop.night(*ON_CLICKS)
     shop.deliver_nights(3)
     outcome = shop.night(*ON_CLICKS, "clicks.judged_nights=2")
@@ -143,7 +143,7 @@ def test_clicks_of_the_training_are_not_judged_on(shop):
     assert failed == {"minimum_effect", "false_promotions_per_year"}
     assert outcome.results.statistics.labels.nights == ("2026-01-01", "2026-01-01")
     assert ledger.entries[0].judged.startswith("clicks of 2026-01-03 to 2026-01-03")
-    with pytest.raises(DataError, match="no night before the newest 5, which the gate judges on"):
+    with pytest.raises(DataError, match="newest 5"):
         shop.night(*ON_CLICKS, "clicks.judged_nights=5")
 
 
@@ -153,7 +153,5 @@ def test_rules_about_judged_queries_need_them(shop):
     text = (shop.folder / "retrain.toml").read_text()
     start, stop = text.index("[clicks]"), text.index("[model]")
     (shop.folder / "retrain.toml").write_text(text[:start] + text[stop:])
-    with pytest.raises(
-        UsageError, match=r"data\.holdout: is required.*unless there are \[clicks\]"
-    ):
+    with pytest.raises(UsageError, match=r"data\.holdout: .*\[clicks\]"):
         shop.night()

@@ -199,7 +199,7 @@ def test_wrong_tables_are_named(texts, columns, message):
 
 def test_what_is_no_table_is_named(texts):
     (texts.folder / "incoming" / "1.parquet").write_text("boat")
-    with pytest.raises(DataError, match=r"1\.parquet: cannot be read as a parquet table of texts"):
+    with pytest.raises(DataError, match=r"1\.parquet: .*parquet"):
         texts.run()
 
 
@@ -207,7 +207,7 @@ def test_nothing_to_rank_is_said(texts):
     texts.night(1)
     table = pa.table({"text": ["boat", "tree"], "label": ["a", "b"]})
     pq.write_table(table, texts.folder / "holdout.parquet")
-    with pytest.raises(DataError, match="no two texts have the same label"):
+    with pytest.raises(DataError, match="same label"):
         texts.run()
 
 
@@ -222,7 +222,7 @@ def test_a_table_that_changes_while_it_is_copied_is_copied_again(texts, monkeypa
         return content
 
     monkeypatch.setattr(bilinear, "read_bytes", growing)
-    with pytest.raises(TryAgainError, match=r"1\.parquet: has changed since the run began"):
+    with pytest.raises(TryAgainError, match=r"1\.parquet: .*changed"):
         texts.run()
     monkeypatch.undo()
     assert texts.run().results.ingest.data["train"].n_documents == 30
@@ -269,5 +269,5 @@ def test_a_registry_holds_models_that_can_be_compared(texts, tmp_path):
     rows = load_config(stream.config(), [f"registry.location={tmp_path}/registry"], {})
     retrain(rows)
     texts.night(1)
-    with pytest.raises(DataError, match="000001, is no model of a ranker such as bilinear"):
+    with pytest.raises(DataError, match=r"000001.*bilinear"):
         texts.run()
