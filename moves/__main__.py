@@ -9,6 +9,7 @@ every text; `after.patch` holds what needs words of its own. Ruff sorts the impo
 committed. Work in a branch runs the same command in that branch, and merges afterwards.
 """
 
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -37,7 +38,7 @@ def move_files(names: Names, files: list[str]) -> list[tuple[str, str]]:
     moved = [(old, new) for old in files if (new := names.path(old)) != old]
     taken = {*files} - {old for old, _ in moved}
     for old, new in moved:
-        if new in taken:
+        if new in taken or (Path(new).exists() and new not in files):
             sys.exit(f"{old} cannot move to {new}, which is there. Change moves/map.toml.")
         taken.add(new)
     for old, new in moved:
@@ -83,11 +84,27 @@ def wrap_long_lines() -> None:
                 path.write_text(new, encoding="utf-8")
 
 
-def apply_patch() -> None:
-    """Change the texts that need words of their own."""
-    patch = HERE / "after.patch"
-    if patch.exists():
-        git("apply", "--index", "--3way", str(patch))
+def apply_patch() -> bool:
+    """Change the texts that need words of their own; return whether all of them were as expected.
+
+    What does not fit, since a branch has changed these words, is left in a file ``*.rej``.
+    """
+    done = subprocess.run(["git", "apply", "--reject", "--quiet", str(HERE / "after.patch")])
+    git("add", "--update")
+    return done.returncode == 0
+
+
+def remove_empty_folders() -> None:
+    """Remove folders without files, which Python would import as packages without a file."""
+    for root in ("dranking", "tests"):
+        for folder in sorted(Path(root).rglob("*"), reverse=True):
+            if folder.is_dir() and not [f for f in folder.rglob("*") if not is_cache(f)]:
+                shutil.rmtree(folder)
+
+
+def is_cache(path: Path) -> bool:
+    """Whether a path is in a folder of compiled modules, or such a folder."""
+    return "__pycache__" in path.parts
 
 
 def long_lines() -> list[str]:
@@ -103,22 +120,26 @@ def long_lines() -> list[str]:
 
 def main() -> None:
     """Move, rename, sort imports, and say what is left for eyes."""
-    if git("status", "--porcelain", "--untracked-files=no"):
-        sys.exit("There are uncommitted changes. Commit them, or drop them, and call this again.")
+    if not Path("dranking/rankers/__init__.py").exists():
+        sys.exit("Nothing is left to move.")
+    untracked = git("status", "--porcelain", "--", "dranking", "tests")
+    if untracked or git("status", "--porcelain", "--untracked-files=no"):
+        sys.exit("There are changes or files that are not committed. Commit or remove them first.")
     content = tomllib.loads((HERE / "map.toml").read_text())
     files = tracked_files()
     names = Names(content["moves"], content["moves_of_tests"], files)
     moved = move_files(names, files)
-    if not moved:
-        sys.exit("Nothing is left to move.")
     make_packages(content["packages"])
     rename_in_texts(names)
     for command in (["check", "--quiet", "--select", "I", "--fix", "."], ["format", "--quiet"]):
         subprocess.run([sys.executable, "-m", "ruff", *command], check=True)
     wrap_long_lines()
     git("add", "--update")
-    apply_patch()
+    fits = apply_patch()
+    remove_empty_folders()
     print(f"{len(moved)} files moved.", *long_lines(), sep="\n")
+    if not fits:
+        sys.exit("Some words of moves/after.patch did not fit; they are in the files *.rej.")
 
 
 if __name__ == "__main__":

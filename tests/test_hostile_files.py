@@ -52,7 +52,7 @@ DOCUMENTS = [
 
 
 def places(document, place=()):
-    """Paths of the entries of a document: of a list two, and of what nobody reads back one."""
+    """Paths of the entries of a document: two of a list, and one below `provenance`."""
     if place:
         yield place
     entries = list(document.items()) if isinstance(document, dict) else []

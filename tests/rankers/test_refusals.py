@@ -1,5 +1,6 @@
 """Parameters that a ranker refuses when it is fitted: the error says which, in whatever words."""
 
+import re
 from functools import partial
 
 import numpy as np
@@ -96,7 +97,7 @@ REFUSED = [
     ids=lambda value: getattr(value, "__name__", str(value)[:60]),
 )
 def test_the_parameter_is_named(ranker, parameters, noun):
-    with pytest.raises(dr.UsageError, match=noun):
+    with pytest.raises(dr.UsageError, match=rf"\b{re.escape(noun)}\b"):
         ranker(**parameters).fit(data_for(ranker))
 
 
@@ -113,7 +114,7 @@ def data_for(ranker):
 )  # fmt: skip
 def test_the_wrong_part_of_a_validation_is_named(parameters, noun):
     data = random_problem(n_features=3).dataset()
-    with pytest.raises(dr.UsageError, match=noun):
+    with pytest.raises(dr.UsageError, match=rf"\b{re.escape(noun)}\b"):
         dr.SPD(sgd={"n_epochs": 1, "steps_per_epoch": 10}).fit(
             data, validation=dr.Validation(data, **parameters)
         )

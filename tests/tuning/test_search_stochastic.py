@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -268,5 +269,5 @@ def test_wrong_calls(options, noun):
     options = dict(options)
     axes = {name: options.pop(name) for name in ("mu", "eta0") if name in options}
     call = {"model": "spd", "grid": {"regularization": [0.1], **axes}, "validation": 2, **options}
-    with pytest.raises(UsageError, match=noun):
+    with pytest.raises(UsageError, match=rf"\b{re.escape(noun)}\b"):
         dr.tune(random_problem().dataset(), **call)

@@ -7,6 +7,7 @@ import warnings
 
 from dranking.cli.options.shared import Json
 from dranking.cli.output import print_facts, print_json, progress_shown
+from dranking.errors import UsageError
 
 
 def warm(as_json: Json = False) -> None:
@@ -19,9 +20,14 @@ def warm(as_json: Json = False) -> None:
     from dranking.cli.warm_jobs import JOBS, made_up_data
     from dranking.engine.progress import report
     from dranking.kernels.machine.compile import compilations
-    from dranking.kernels.machine.first_use import say_when_compiling
+    from dranking.kernels.machine.first_use import is_kept, say_when_compiling
 
     say_when_compiling(lambda line: None)  # the progress says what is compiled
+    if not is_kept():
+        raise UsageError(
+            "no folder takes compiled code, so that nothing can be compiled ahead. Set "
+            "NUMBA_CACHE_DIR to a folder that can be written."
+        )
     begun = time.perf_counter()
     with progress_shown(), made_up_data() as data, compilations() as compiled:
         warnings.simplefilter("ignore")  # the data is made up, and no training is finished

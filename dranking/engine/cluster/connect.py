@@ -56,7 +56,7 @@ def connect(cluster: Any, name: str, access: Access) -> Iterator[DaskExecutor]:
         Supervisor(client, "").wait_for_workers(
             access.min_workers, access.seconds, "change timeout and min_workers"
         )
-        client.subscribe_topic(COMPILING, lambda event: say_once())
+        client.subscribe_topic(COMPILING, lambda event: say_once(event[1]))
         yield DaskExecutor(client)
 
 

@@ -96,7 +96,7 @@ def _compiled(function: Function, **options: Any) -> Function:
     try:
         return cast(Function, numba.njit(nogil=True, cache=True, **options)(function))
     except RuntimeError:  # no folder for the cache can be written: compile in every process
-        first_use.cannot_keep()
+        first_use.say_that_none_is_kept()
         return cast(Function, numba.njit(nogil=True, **options)(function))
 
 

@@ -37,18 +37,23 @@ def say_when_compiling(function: Callable[[str], object]) -> None:
         _say[:] = [function]
 
 
-def say_once() -> None:
-    """Say that kernels are compiled, here or by a worker of this process, unless it was said."""
+def say_once(line: str | None = None) -> None:
+    """Say the line, that of a worker or of this process, unless a line was said."""
     try:
         say = _say.pop()
     except IndexError:  # it was said
         return
-    say(_line[0])
+    say(_line[0] if line is None else line)
 
 
-def cannot_keep() -> None:
+def say_that_none_is_kept() -> None:
     """Let the line say that every process compiles."""
     _line[:] = [EACH_TIME]
+
+
+def is_kept() -> bool:
+    """Whether later processes find the code that this process compiles."""
+    return _line == [ONCE]
 
 
 def compiling(name: str) -> None:

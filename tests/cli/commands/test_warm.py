@@ -18,3 +18,10 @@ def test_every_job_runs_and_warm_is_not_recommended(dranking, monkeypatch):
     assert warnings.filters == filters
     first_use.say_once()
     assert not said
+
+
+def test_nothing_is_compiled_ahead_where_no_folder_takes_it(dranking, monkeypatch):
+    monkeypatch.setattr(first_use, "_line", [first_use.EACH_TIME])
+    code, _, err = dranking("warm")
+    assert code == 2
+    assert "NUMBA_CACHE_DIR" in err

@@ -159,7 +159,7 @@ DRIVER = """
 import os, signal, sys
 import dranking as dr
 from dranking.data.ingest import segments
-from dranking.rankers import write_scores as scores
+import dranking.rankers.write_scores as scores
 
 source, output, job = sys.argv[1:]
 write, part, done = segments.write_segment, scores.write_part, []

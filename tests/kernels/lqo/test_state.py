@@ -183,11 +183,14 @@ def test_feature_blocks_that_are_told_of_a_pick_have_the_bits_of_all_features(bo
             np.testing.assert_array_equal(block.factors, whole.factors)
 
 
-MORE_THAN_LANES = pytest.param(MOST_LANES + 3, marks=needs_compiled)
-
-
-@pytest.mark.parametrize("n_queries", [5, MORE_THAN_LANES])
-@pytest.mark.parametrize("cuts", [(0, 7), (0, 3, 7), (0, 1, 6, 7)])
+@pytest.mark.parametrize(
+    ("n_queries", "cuts"),
+    [
+        *((5, cuts) for cuts in ((0, 7), (0, 3, 7), (0, 1, 6, 7))),
+        (MOST_LANES + 3, (0, 3, 7)),  # as plain Python, too: a second group of lanes
+        *(pytest.param(MOST_LANES + 3, c, marks=needs_compiled) for c in ((0, 7), (0, 1, 6, 7))),
+    ],
+)
 def test_picks_together_have_the_bits_of_one_after_the_other(cuts, n_queries):
     sizes, weights = np.resize((4, 1, 6, 3, 5), n_queries), np.ones(n_queries)
     problem, order = Problem(sizes=sizes, weights=weights), (2, 5, 0, 6, 1, 3, 4)

@@ -170,9 +170,11 @@ def assert_same_search(left, right):
 def test_a_search_killed_after_any_round_goes_on(search, fitting, tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "SURPLUS_ROWS", 0)
     dataset = nested_problem(2, n_queries=20, n_copies=8).dataset(max_documents=30)
-    lambdas, size = LAMBDAS[:2], {"floating": 4, "backward": 8}[search]
+    size = {"pre": 4, "back": 6}[fitting] if search == "floating" else 8
+    lambdas = LAMBDAS[:2]
     rules = SelectionRules(size, search=search, fitting=fitting, prefetch=2)
     expected = select_paths(dataset, lambdas, rules).paths
+    assert all(map(n_drops, expected))
     advance, file = selection._advance, tmp_path / "rounds.json"
     n_rounds = max(len(path.kept) for path in expected)
 
