@@ -11,12 +11,14 @@ from dranking.kernels.machine.first_use import EACH_TIME, ONCE
 from tests.kernels.compiled import needs_compiled
 
 PROGRAM = """
+import sys
 from dranking.kernels.machine.compile import compilations, kernel
 
 def twice(x):
     return 2 * x
 
 twice.__module__ = "dranking.twice"  # of kernels of users nothing is said
+sys.modules["dranking.twice"] = sys.modules["__main__"]
 twice = kernel(twice)
 with compilations() as names:
     twice(1), twice(1.0)
