@@ -13,14 +13,18 @@ from dranking.retrain.config.config import RetrainConfig
 
 MARK = re.compile(r"<!-- generated: (.+?) -->")
 KINDS = {
-    "Rankers": ("rankers",),
-    "Evaluation, tuning and reports": ("metrics", "tuning", "bounds", "report"),
-    "Data": ("data", "engine", "files"),
+    "Rankers": ("rankrls", "pairwise", "max_margin", "bilinear", "models"),
+    "Evaluation, tuning and reports": (
+        *("metrics", "models.comparison", "models.evaluation", "max_margin.bounds"),
+        *("tuning", "report"),
+    ),
+    "Data": ("data", "ingestion", "files", "bilinear.texts", "metrics.scores"),
     "Clicks": ("clicks",),
-    "Export": ("export",),
+    "Export": ("models.export",),
     "Errors": ("errors",),
 }
-"""Headings of the reference, and the packages whose public names stand under them."""
+"""Headings of the reference, and the packages whose public names stand under them. The longest
+name that fits decides."""
 
 
 def put_into(app: Any, page: str, source: list[str]) -> None:
@@ -30,12 +34,15 @@ def put_into(app: Any, page: str, source: list[str]) -> None:
 
 def reference() -> str:
     """The signature and the docstring of every public name."""
-    parts = []
-    for heading, packages in KINDS.items():
-        names = [n for n, home in dranking._HOME.items() if home.split(".")[1] in packages]
-        if names:
-            parts.append(f"## {heading}\n\n{_directives(sorted(names, key=str.lower))}")
-    return "\n\n".join(parts)
+    headings = {f"dranking.{name}.": heading for heading in KINDS for name in KINDS[heading]}
+    names: dict[str, list[str]] = {heading: [] for heading in KINDS}
+    for name, home in dranking._HOME.items():
+        package = max((p for p in headings if f"{home}.".startswith(p)), key=len)
+        names[headings[package]].append(name)
+    return "\n\n".join(
+        f"## {heading}\n\n{_directives(sorted(found, key=str.lower))}"
+        for heading, found in names.items()
+    )
 
 
 def _directives(names: list[str]) -> str:

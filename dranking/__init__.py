@@ -1,19 +1,25 @@
 """Distributed learning to rank with sparse models on Dask.
 
-The public names are imported here on first use. The layers, of which every layer imports only the
-layers below it:
+The public names are imported here on first use. A package imports from those below it only:
 
-| layer | contents |
+| package | contents |
 |---|---|
 | `cli` | the command line |
-| `retrain`, `report`, `export` | nightly runs, registry, gate; HTML reports; export formats |
-| `rankers`, `bounds`, `tuning` | estimators and models; risk bounds; choice of hyperparameters |
+| `retrain` | scheduled runs, registry, gate |
+| `report` | HTML reports and model cards |
 | `clicks` | counts of clicks, propensities, labels, values of rankers, interleaving |
+| `tuning` | choice of hyperparameters |
+| `bilinear` | the sparse bilinear ranker and its texts (Chen et al. 2010) |
+| `max_margin` | max-margin rankers and their risk bounds (Riezler and De Bona 2009) |
+| `pairwise` | SPD, LCRA (Tsivtsivadze et al. 2012), RankSVM, RankLogistic |
+| `rankrls` | RankRLS and greedy RankRLS (Pahikkala et al. 2010), statistics stores |
+| `models` | linear models, scorers, evaluation, exports; what trainings share |
+| `metrics` | measures of queries, comparisons, files of scores |
+| `ingestion` | from tables, text or Dask collections to data sets; `open_dataset` |
 | `engine` | threads or Dask: tiles, passes, reductions |
-| `metrics`, `losses`, `sampling` | measures of queries; losses over pairs; draws of pairs |
-| `data` | data sets on disk, blocks in memory, readers, writers, scaling |
-| `files` | paths and URLs, commit protocol, checksums, JSON, redaction |
-| `kernels` | numpy, scipy, numba: arrays in, arrays out |
+| `data` | blocks in memory, data sets on disk, tables, parquet, scaling |
+| `files` | paths and URLs, commit protocol, checksums, JSON |
+| `kernels` | loops that several packages share: NumPy, SciPy, Numba |
 
 The unit of all work is a block of whole queries. Sums over blocks are combined in one fixed
 tree, so results do not depend on workers, placement or order, in any bit.
@@ -28,10 +34,20 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # as in typing, whose import would take most of the time of this one
 
 if TYPE_CHECKING:
-    from dranking.bounds.caps import Caps as Caps
-    from dranking.bounds.report import risk_bounds as risk_bounds
-    from dranking.clicks.build.build import build_clicks as build_clicks
-    from dranking.clicks.build.click_log import ClickLog as ClickLog
+    from dranking.bilinear.estimator import BilinearRanker as BilinearRanker
+    from dranking.bilinear.evaluation import evaluate_bilinear as evaluate_bilinear
+    from dranking.bilinear.model import BilinearModel as BilinearModel
+    from dranking.bilinear.texts.collection import load_collection as load_collection
+    from dranking.bilinear.texts.make_collection import collection as collection
+    from dranking.bilinear.texts.make_collection import text_collection as text_collection
+    from dranking.bilinear.texts.open_collection import open_collection as open_collection
+    from dranking.bilinear.texts.preferences import (
+        preferences_from_judgments as preferences_from_judgments,
+    )
+    from dranking.bilinear.texts.preferences import preferences_from_table as preferences_from_table
+    from dranking.bilinear.texts.preferences import same_class as same_class
+    from dranking.clicks.counting.build import build_clicks as build_clicks
+    from dranking.clicks.counting.click_log import ClickLog as ClickLog
     from dranking.clicks.labels.label_dataset import label_dataset as label_dataset
     from dranking.clicks.labels.labels import LabelRules as LabelRules
     from dranking.clicks.labels.labels import labels_of as labels_of
@@ -45,162 +61,154 @@ if TYPE_CHECKING:
     from dranking.clicks.store.click_store import open_click_store as open_click_store
     from dranking.clicks.store.write_store import write_click_store as write_click_store
     from dranking.data.forms_dataset import with_forms as with_forms
-    from dranking.data.ingest.row_rules import RowRules as RowRules
-    from dranking.data.open import open_dataset as open_dataset
     from dranking.data.parquet.dataset import write_parquet as write_parquet
     from dranking.data.roles import Columns as Columns
     from dranking.data.scaling import scaled as scaled
-    from dranking.data.scores.read_scores import read_scores as read_scores
-    from dranking.data.statistics.write_append_expire import expire_statistics as expire_statistics
     from dranking.data.store.write_dataset import write_dataset as write_dataset
     from dranking.data.tables.in_memory import from_arrays as from_arrays
     from dranking.data.tables.in_memory import from_table as from_table
-    from dranking.data.texts.collection import load_collection as load_collection
-    from dranking.data.texts.make_collection import collection as collection
-    from dranking.data.texts.make_collection import text_collection as text_collection
-    from dranking.data.texts.open_collection import open_collection as open_collection
-    from dranking.data.texts.preferences import (
-        preferences_from_judgments as preferences_from_judgments,
-    )
-    from dranking.data.texts.preferences import preferences_from_table as preferences_from_table
-    from dranking.data.texts.preferences import same_class as same_class
-    from dranking.engine.dask_collections import to_dask_array as to_dask_array
-    from dranking.engine.dask_collections import to_dask_dataframe as to_dask_dataframe
-    from dranking.engine.ingest.ingest import ingest as ingest
     from dranking.errors import DataError as DataError
     from dranking.errors import DrankingError as DrankingError
     from dranking.errors import TryAgainError as TryAgainError
     from dranking.errors import UsageError as UsageError
-    from dranking.export.formats import export_model as export_model
-    from dranking.export.formats import import_model as import_model
     from dranking.files.places import as_place as as_place
+    from dranking.ingestion.dask_collections import to_dask_array as to_dask_array
+    from dranking.ingestion.dask_collections import to_dask_dataframe as to_dask_dataframe
+    from dranking.ingestion.ingest import ingest as ingest
+    from dranking.ingestion.open import open_dataset as open_dataset
+    from dranking.ingestion.rows.row_rules import RowRules as RowRules
+    from dranking.max_margin.bounds.caps import Caps as Caps
+    from dranking.max_margin.bounds.report import risk_bounds as risk_bounds
+    from dranking.max_margin.estimator import MaxMarginRanker as MaxMarginRanker
     from dranking.metrics.comparison.compare import Comparison as Comparison
     from dranking.metrics.scorers import ndcg_scorer as ndcg_scorer
     from dranking.metrics.scorers import ranking_scorer as ranking_scorer
-    from dranking.rankers.bilinear.estimator import BilinearRanker as BilinearRanker
-    from dranking.rankers.bilinear.evaluation import evaluate_bilinear as evaluate_bilinear
-    from dranking.rankers.bilinear.model import BilinearModel as BilinearModel
-    from dranking.rankers.gram.relabel_statistics import relabel_statistics as relabel_statistics
-    from dranking.rankers.gram.statistics_store import append_queries as append_queries
-    from dranking.rankers.gram.statistics_store import build_statistics as build_statistics
-    from dranking.rankers.greedy.cross_validation import GreedyRankRLSCV as GreedyRankRLSCV
-    from dranking.rankers.greedy.estimator import GreedyRankRLS as GreedyRankRLS
-    from dranking.rankers.greedy.options import Costs as Costs
-    from dranking.rankers.greedy.options import Forms as Forms
-    from dranking.rankers.greedy.options import Passes as Passes
-    from dranking.rankers.greedy.options import Rescore as Rescore
-    from dranking.rankers.greedy.options import Search as Search
-    from dranking.rankers.leave_query_out.scores import (
+    from dranking.metrics.scores.read_scores import read_scores as read_scores
+    from dranking.models.comparison import compare as compare
+    from dranking.models.evaluation import Evaluation as Evaluation
+    from dranking.models.evaluation import evaluate as evaluate
+    from dranking.models.export.formats import export_model as export_model
+    from dranking.models.export.formats import import_model as import_model
+    from dranking.models.linear.model import LinearModel as LinearModel
+    from dranking.models.linear.pipeline import to_model as to_model
+    from dranking.models.load import load_model as load_model
+    from dranking.models.training.learning_curve import plot_learning_curve as plot_learning_curve
+    from dranking.models.write_scores import write_scores as write_scores
+    from dranking.pairwise.lcra import LCRA as LCRA
+    from dranking.pairwise.options import SGD as SGD
+    from dranking.pairwise.options import Pairs as Pairs
+    from dranking.pairwise.options import Validation as Validation
+    from dranking.pairwise.ranksvm import RankLogistic as RankLogistic
+    from dranking.pairwise.ranksvm import RankSVM as RankSVM
+    from dranking.pairwise.spd import SPD as SPD
+    from dranking.rankrls.cross_validation import RankRLSCV as RankRLSCV
+    from dranking.rankrls.estimator import RankRLS as RankRLS
+    from dranking.rankrls.gram.relabel_statistics import relabel_statistics as relabel_statistics
+    from dranking.rankrls.gram.statistics_store import append_queries as append_queries
+    from dranking.rankrls.gram.statistics_store import build_statistics as build_statistics
+    from dranking.rankrls.greedy.cross_validation import GreedyRankRLSCV as GreedyRankRLSCV
+    from dranking.rankrls.greedy.estimator import GreedyRankRLS as GreedyRankRLS
+    from dranking.rankrls.greedy.options import Costs as Costs
+    from dranking.rankrls.greedy.options import Forms as Forms
+    from dranking.rankrls.greedy.options import Passes as Passes
+    from dranking.rankrls.greedy.options import Rescore as Rescore
+    from dranking.rankrls.greedy.options import Search as Search
+    from dranking.rankrls.leave_query_out.scores import (
         leave_query_out_scores as leave_query_out_scores,
     )
-    from dranking.rankers.linear.model import LinearModel as LinearModel
-    from dranking.rankers.linear.pipeline import to_model as to_model
-    from dranking.rankers.max_margin.estimator import MaxMarginRanker as MaxMarginRanker
-    from dranking.rankers.models import load_model as load_model
-    from dranking.rankers.pairwise.lcra import LCRA as LCRA
-    from dranking.rankers.pairwise.options import SGD as SGD
-    from dranking.rankers.pairwise.options import Pairs as Pairs
-    from dranking.rankers.pairwise.options import Validation as Validation
-    from dranking.rankers.pairwise.ranksvm import RankLogistic as RankLogistic
-    from dranking.rankers.pairwise.ranksvm import RankSVM as RankSVM
-    from dranking.rankers.pairwise.spd import SPD as SPD
-    from dranking.rankers.rankrls.cross_validation import RankRLSCV as RankRLSCV
-    from dranking.rankers.rankrls.estimator import RankRLS as RankRLS
-    from dranking.rankers.training.learning_curve import plot_learning_curve as plot_learning_curve
-    from dranking.rankers.write_scores import write_scores as write_scores
+    from dranking.rankrls.statistics.write_append_expire import (
+        expire_statistics as expire_statistics,
+    )
     from dranking.report.write_report import write_report as write_report
-    from dranking.tuning.comparison import compare as compare
-    from dranking.tuning.evaluation import Evaluation as Evaluation
-    from dranking.tuning.evaluation import evaluate as evaluate
     from dranking.tuning.folds import QueryKFold as QueryKFold
     from dranking.tuning.result import TuningResult as TuningResult
     from dranking.tuning.search import tune as tune
 
 # Public name -> module that defines it, imported on first use so that `import dranking` is fast.
 _HOME = {
-    "BilinearModel": "dranking.rankers.bilinear.model",
-    "BilinearRanker": "dranking.rankers.bilinear.estimator",
-    "Caps": "dranking.bounds.caps",
-    "ClickLog": "dranking.clicks.build.click_log",
+    "BilinearModel": "dranking.bilinear.model",
+    "BilinearRanker": "dranking.bilinear.estimator",
+    "Caps": "dranking.max_margin.bounds.caps",
+    "ClickLog": "dranking.clicks.counting.click_log",
     "Columns": "dranking.data.roles",
     "Comparison": "dranking.metrics.comparison.compare",
-    "Costs": "dranking.rankers.greedy.options",
+    "Costs": "dranking.rankrls.greedy.options",
     "DataError": "dranking.errors",
     "DrankingError": "dranking.errors",
-    "Evaluation": "dranking.tuning.evaluation",
-    "Forms": "dranking.rankers.greedy.options",
-    "GreedyRankRLS": "dranking.rankers.greedy.estimator",
-    "GreedyRankRLSCV": "dranking.rankers.greedy.cross_validation",
+    "Evaluation": "dranking.models.evaluation",
+    "Forms": "dranking.rankrls.greedy.options",
+    "GreedyRankRLS": "dranking.rankrls.greedy.estimator",
+    "GreedyRankRLSCV": "dranking.rankrls.greedy.cross_validation",
     "HarvestRules": "dranking.clicks.propensities.harvest",
-    "LCRA": "dranking.rankers.pairwise.lcra",
+    "LCRA": "dranking.pairwise.lcra",
     "LabelRules": "dranking.clicks.labels.labels",
-    "LinearModel": "dranking.rankers.linear.model",
+    "LinearModel": "dranking.models.linear.model",
     "LogColumns": "dranking.clicks.logs.columns",
-    "MaxMarginRanker": "dranking.rankers.max_margin.estimator",
-    "Pairs": "dranking.rankers.pairwise.options",
-    "Passes": "dranking.rankers.greedy.options",
+    "MaxMarginRanker": "dranking.max_margin.estimator",
+    "Pairs": "dranking.pairwise.options",
+    "Passes": "dranking.rankrls.greedy.options",
     "QueryKFold": "dranking.tuning.folds",
-    "RankLogistic": "dranking.rankers.pairwise.ranksvm",
-    "RankRLS": "dranking.rankers.rankrls.estimator",
-    "RankRLSCV": "dranking.rankers.rankrls.cross_validation",
-    "RankSVM": "dranking.rankers.pairwise.ranksvm",
-    "Rescore": "dranking.rankers.greedy.options",
-    "RowRules": "dranking.data.ingest.row_rules",
-    "SGD": "dranking.rankers.pairwise.options",
-    "SPD": "dranking.rankers.pairwise.spd",
-    "Search": "dranking.rankers.greedy.options",
+    "RankLogistic": "dranking.pairwise.ranksvm",
+    "RankRLS": "dranking.rankrls.estimator",
+    "RankRLSCV": "dranking.rankrls.cross_validation",
+    "RankSVM": "dranking.pairwise.ranksvm",
+    "Rescore": "dranking.rankrls.greedy.options",
+    "RowRules": "dranking.ingestion.rows.row_rules",
+    "SGD": "dranking.pairwise.options",
+    "SPD": "dranking.pairwise.spd",
+    "Search": "dranking.rankrls.greedy.options",
     "TryAgainError": "dranking.errors",
     "TuningResult": "dranking.tuning.result",
     "UsageError": "dranking.errors",
-    "Validation": "dranking.rankers.pairwise.options",
-    "append_queries": "dranking.rankers.gram.statistics_store",
+    "Validation": "dranking.pairwise.options",
+    "append_queries": "dranking.rankrls.gram.statistics_store",
     "as_place": "dranking.files.places",
-    "build_clicks": "dranking.clicks.build.build",
-    "build_statistics": "dranking.rankers.gram.statistics_store",
-    "collection": "dranking.data.texts.make_collection",
-    "compare": "dranking.tuning.comparison",
-    "evaluate": "dranking.tuning.evaluation",
-    "evaluate_bilinear": "dranking.rankers.bilinear.evaluation",
-    "expire_statistics": "dranking.data.statistics.write_append_expire",
-    "export_model": "dranking.export.formats",
+    "build_clicks": "dranking.clicks.counting.build",
+    "build_statistics": "dranking.rankrls.gram.statistics_store",
+    "collection": "dranking.bilinear.texts.make_collection",
+    "compare": "dranking.models.comparison",
+    "evaluate": "dranking.models.evaluation",
+    "evaluate_bilinear": "dranking.bilinear.evaluation",
+    "expire_statistics": "dranking.rankrls.statistics.write_append_expire",
+    "export_model": "dranking.models.export.formats",
     "fit_prior": "dranking.clicks.labels.prior",
     "from_arrays": "dranking.data.tables.in_memory",
     "from_table": "dranking.data.tables.in_memory",
     "given_propensities": "dranking.clicks.propensities.propensities",
     "harvest_propensities": "dranking.clicks.propensities.harvest",
-    "import_model": "dranking.export.formats",
-    "ingest": "dranking.engine.ingest.ingest",
+    "import_model": "dranking.models.export.formats",
+    "ingest": "dranking.ingestion.ingest",
     "label_dataset": "dranking.clicks.labels.label_dataset",
     "labels_of": "dranking.clicks.labels.labels",
-    "leave_query_out_scores": "dranking.rankers.leave_query_out.scores",
-    "load_collection": "dranking.data.texts.collection",
-    "load_model": "dranking.rankers.models",
+    "leave_query_out_scores": "dranking.rankrls.leave_query_out.scores",
+    "load_collection": "dranking.bilinear.texts.collection",
+    "load_model": "dranking.models.load",
     "load_propensities": "dranking.clicks.propensities.propensities",
     "ndcg_scorer": "dranking.metrics.scorers",
     "open_click_store": "dranking.clicks.store.click_store",
-    "open_collection": "dranking.data.texts.open_collection",
-    "open_dataset": "dranking.data.open",
-    "plot_learning_curve": "dranking.rankers.training.learning_curve",
+    "open_collection": "dranking.bilinear.texts.open_collection",
+    "open_dataset": "dranking.ingestion.open",
+    "plot_learning_curve": "dranking.models.training.learning_curve",
     "power_propensities": "dranking.clicks.propensities.propensities",
-    "preferences_from_judgments": "dranking.data.texts.preferences",
-    "preferences_from_table": "dranking.data.texts.preferences",
+    "preferences_from_judgments": "dranking.bilinear.texts.preferences",
+    "preferences_from_table": "dranking.bilinear.texts.preferences",
     "ranking_scorer": "dranking.metrics.scorers",
-    "read_scores": "dranking.data.scores.read_scores",
-    "relabel_statistics": "dranking.rankers.gram.relabel_statistics",
-    "risk_bounds": "dranking.bounds.report",
-    "same_class": "dranking.data.texts.preferences",
+    "read_scores": "dranking.metrics.scores.read_scores",
+    "relabel_statistics": "dranking.rankrls.gram.relabel_statistics",
+    "risk_bounds": "dranking.max_margin.bounds.report",
+    "same_class": "dranking.bilinear.texts.preferences",
     "scaled": "dranking.data.scaling",
-    "text_collection": "dranking.data.texts.make_collection",
-    "to_dask_array": "dranking.engine.dask_collections",
-    "to_dask_dataframe": "dranking.engine.dask_collections",
-    "to_model": "dranking.rankers.linear.pipeline",
+    "text_collection": "dranking.bilinear.texts.make_collection",
+    "to_dask_array": "dranking.ingestion.dask_collections",
+    "to_dask_dataframe": "dranking.ingestion.dask_collections",
+    "to_model": "dranking.models.linear.pipeline",
     "tune": "dranking.tuning.search",
     "with_forms": "dranking.data.forms_dataset",
     "write_click_store": "dranking.clicks.store.write_store",
     "write_dataset": "dranking.data.store.write_dataset",
     "write_parquet": "dranking.data.parquet.dataset",
     "write_report": "dranking.report.write_report",
-    "write_scores": "dranking.rankers.write_scores",
+    "write_scores": "dranking.models.write_scores",
 }
 
 __all__ = [*sorted(_HOME), "__version__"]

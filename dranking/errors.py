@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dranking.files.redaction import redacted
+from dranking.redaction import redacted
 
 if TYPE_CHECKING:
     from pydantic import ValidationError

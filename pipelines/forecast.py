@@ -27,15 +27,15 @@ from dranking.engine.executor import Task
 from dranking.engine.tile_layout import tile_ranges
 from dranking.engine.tiles import Traffic
 from dranking.engine.tree_sum import combining_tasks, n_subtrees
-from dranking.rankers.gram.sample import is_summed
-from dranking.rankers.greedy.prefetch import MOST_ROWS, ROWS
-from dranking.rankers.leave_query_out.memory_plan import Needs
+from dranking.rankrls.gram.sample import is_summed
+from dranking.rankrls.greedy.prefetch import MOST_ROWS, ROWS
+from dranking.rankrls.leave_query_out.memory_plan import Needs
 
 STATE_ROWS = 12
 """Size of the state that an update reads, writes and copies, in Gram rows."""
 
 PICKS_EXPONENT = 0.6
-"""J rows fetched together serve about J^0.6 picks; `dranking.rankers.greedy.prefetch.BEST_SHARE`
+"""J rows fetched together serve about J^0.6 picks; `dranking.rankrls.greedy.prefetch.BEST_SHARE`
 says on which data."""
 
 PROCESS_BYTES = 300 * 10**6

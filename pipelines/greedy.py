@@ -21,13 +21,13 @@ from dranking.cli.options.execution import ExecutionOptions
 from dranking.cli.output import print_json, progress_shown
 from dranking.cli.parsing.numbers import Grid, parse_grid
 from dranking.data.dataset import Dataset
-from dranking.data.open import data_form, open_dataset
 from dranking.engine.cluster.open_executor import open_executor
-from dranking.engine.ingest.ingest import ingest
 from dranking.files.writing.atomic_files import atomic_write
+from dranking.ingestion.ingest import ingest
+from dranking.ingestion.open import data_form, open_dataset
 from dranking.metrics.per_query import write_per_query
+from dranking.models.evaluation import evaluate
 from dranking.tuning.curves import plot_curves, save_figure
-from dranking.tuning.evaluation import evaluate
 from dranking.tuning.search import tune
 from pipelines.script import run_script
 

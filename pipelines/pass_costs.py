@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from math import ceil, expm1, log1p
 
 from dranking.data.blocks import SEGMENT_BLOCKS, SEGMENT_DOCUMENTS
-from dranking.data.ingest.scan import N_BINS
 from dranking.data.regrouping.layout import QUERIES_AT_ONCE, QUERY
 from dranking.data.regrouping.query_lines import LINE
-from dranking.data.scores.score_directory import BLOCKS_PER_PART
 from dranking.data.store.segment_layout import FEATURES_PER_CHUNK
-from dranking.engine.ingest.exchange_rows import MAX_BUCKET_BYTES, groups_of
-from dranking.engine.ingest.order_rows import LINES_AT_ONCE, MAX_ROWS, MIN_ROWS, PARTS_AT_ONCE
 from dranking.engine.map_blocks import RUN_BLOCKS
 from dranking.engine.tree_sum import combining_tasks
+from dranking.ingestion.exchange_rows import MAX_BUCKET_BYTES, groups_of
+from dranking.ingestion.order_rows import LINES_AT_ONCE, MAX_ROWS, MIN_ROWS, PARTS_AT_ONCE
+from dranking.ingestion.rows.scan import N_BINS
+from dranking.metrics.scores.score_directory import BLOCKS_PER_PART
 from pipelines.forecast import Rates, Sketch
 
 OBJECTS_PER_SEGMENT = 6

@@ -97,6 +97,15 @@ def client() -> Iterator[Any]:
         yield client
 
 
+@pytest.fixture(scope="module")
+def cluster_and_client() -> Iterator[Any]:
+    """A cluster of two worker processes with nannies, and its client."""
+    from pipelines.benchmarks.clusters.faults import started
+
+    with started() as both:
+        yield both
+
+
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
     """URL of an S3 server in this process, or of the one at DRANKING_S3_SERVER.

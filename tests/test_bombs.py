@@ -14,7 +14,7 @@ SCRIPT = """
 import os, resource, sys, time
 from pathlib import Path
 import dranking as dr
-from dranking.data.texts.tfidf import TextVectorizer
+from dranking.bilinear.texts.tfidf import TextVectorizer
 from dranking.retrain.config.config import load_config
 
 folder = Path(sys.argv[1])

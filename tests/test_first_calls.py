@@ -13,9 +13,9 @@ import dranking as dr
 from dranking.data.transforms import Log
 from dranking.errors import AccuracyWarning, UsageError
 from dranking.metrics.scorers import ndcg_scorer
-from dranking.rankers.greedy.estimator import warn_of_rounding
-from dranking.rankers.rankrls.checked_weights import CheckedWeights
-from dranking.rankers.rankrls.checked_weights import warn_of_rounding as warn_of_rankrls
+from dranking.rankrls.checked_weights import CheckedWeights
+from dranking.rankrls.checked_weights import warn_of_rounding as warn_of_rankrls
+from dranking.rankrls.greedy.estimator import warn_of_rounding
 
 NAMES = list("abcd")
 

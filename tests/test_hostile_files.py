@@ -18,14 +18,14 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import dranking as dr
-from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.store.dataset import StoredDataset
 from dranking.engine.cluster.scheduler_address import address_in_file
 from dranking.errors import DataError, DrankingError, UsageError
-from dranking.export.formats import export_model, import_model
 from dranking.files.checksums import file_checksum
 from dranking.files.json_files import sealed_json
-from dranking.rankers.gram.statistics_store import build_statistics
+from dranking.models.export.formats import export_model, import_model
+from dranking.rankrls.gram.statistics_store import build_statistics
+from dranking.rankrls.statistics.dataset import StatisticsDataset
 from dranking.retrain.config.config import load_config
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.run_plan import plan_run

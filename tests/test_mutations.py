@@ -17,7 +17,7 @@ import pytest
 
 import dranking as dr
 from dranking.errors import DrankingError
-from dranking.rankers.gram.statistics_store import build_statistics
+from dranking.rankrls.gram.statistics_store import build_statistics
 from dranking.retrain.registry.registry import Registry
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -14,10 +14,11 @@ import dranking
 
 PACKAGE = Path(dranking.__file__).parent
 PAGES = sorted(PACKAGE.rglob("THEORY.md"))
-WINGS = ["rankers/greedy", "rankers/rankrls", "rankers/pairwise", "rankers/bilinear"]
-WINGS += ["rankers/max_margin", "bounds", "clicks"]
-DOORS = ["kernels", "kernels/lqo", "kernels/machine", "kernels/pairwise", "kernels/text"]
-DOORS += ["rankers", "retrain/gate"]
+PAPERS = ["rankrls", "rankrls/greedy", "pairwise", "bilinear", "max_margin", "max_margin/bounds"]
+PAPERS += ["clicks"]
+SUMMARIES = ["kernels", "kernels/machine", "kernels/text", "rankrls", "rankrls/kernels"]
+SUMMARIES += ["rankrls/kernels/lqo", "pairwise/kernels", "clicks/kernels", "metrics/kernels"]
+SUMMARIES += ["max_margin/losses", "ingestion/kernels", "models", "retrain/gate"]
 FOLDERS = [PACKAGE, *(PACKAGE.parent / name for name in ("pipelines", "cluster", "tests"))]
 SOURCES = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))
 CODE_NAME = re.compile(r"`((?:dranking|pipelines)(?:\.\w+)+)`")
@@ -84,9 +85,9 @@ def resolve(name: str) -> object:
     return found
 
 
-@pytest.mark.parametrize("wing", WINGS)
-def test_every_wing_has_a_page(wing):
-    assert (PACKAGE / wing / "THEORY.md").exists()
+@pytest.mark.parametrize("package", PAPERS)
+def test_the_package_of_a_paper_has_a_page(package):
+    assert (PACKAGE / package / "THEORY.md").exists()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PACKAGE)))
@@ -109,9 +110,9 @@ def test_every_name_in_a_docstring_exists():
     assert missing == []
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_the_docstring_of_a_package_names_all_modules(door):
-    folder = PACKAGE / door
+@pytest.mark.parametrize("package", SUMMARIES)
+def test_the_docstring_of_a_package_names_all_modules(package):
+    folder = PACKAGE / package
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     modules |= {path.parent.name for path in folder.glob("*/__init__.py")}
     text = docstrings((folder / "__init__.py").read_text())
@@ -121,8 +122,8 @@ def test_the_docstring_of_a_package_names_all_modules(door):
 @pytest.mark.parametrize(
     "name",
     [
-        "dranking.kernels.lqo.state.NoSuchName",
-        "dranking.rankers.greedy.path.SelectionRules.no_such_field",
+        "dranking.rankrls.kernels.lqo.state.NoSuchName",
+        "dranking.rankrls.greedy.path.SelectionRules.no_such_field",
         "dranking.files.writing.commit.DirectoryCommit.no_such_attribute",
         "dranking.no_such_module",
     ],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dranking.cli.output import note, print_table
 from dranking.files.places import Place
-from dranking.files.redaction import redacted
+from dranking.redaction import redacted
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset

@@ -29,7 +29,7 @@ from dranking.errors import (
     SelectionWarning,
     TuningWarning,
 )
-from dranking.files.redaction import redacted
+from dranking.redaction import redacted
 
 LOG_SECONDS = 10.0
 """Least time between two log lines of a stage, in seconds."""

@@ -12,9 +12,9 @@ import numpy as np
 from scipy import sparse
 
 import dranking as dr
-from dranking.bounds.report import risk_bounds
+from dranking.max_margin.bounds.report import risk_bounds
 from dranking.metrics.measures.by_name import MEASURES
-from dranking.rankers.gram.statistics_store import build_statistics
+from dranking.rankrls.gram.statistics_store import build_statistics
 
 N_QUERIES, QUERY_SIZE, N_FEATURES = 12, 10, 6
 SELECTIONS: tuple[dict[str, Any], ...] = (

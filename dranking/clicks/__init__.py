@@ -4,17 +4,17 @@ The model of clicks is position-based: the probability of a click on document d 
 position k is `p_k r_qd`, with the propensity `p_k` that a user examines position k (`p_1 = 1`) and
 the relevance `r_qd`; with trust bias `a_k r_qd + b_k`.
 
-A folder for each step: `logs` reads events, `sessions` counts what a user saw together, `build` and
-`store` make and hold counts by night; `propensities`, `labels` and `off_policy` estimate from them;
-`interleaving` compares two rankers on pages of both. `rows` holds the rows that tasks send each
-other.
+A folder for each step: `logs` reads events, `sessions` counts what a user saw together, `counting`
+and `store` make and hold counts by night; `propensities`, `labels` and `off_policy` estimate from
+them; `interleaving` compares two rankers on pages of both. `rows` holds the rows that tasks send
+each other.
 
 What counts contain
 -------------------
 A log of clicks is collapsed to impressions n and clicks c for each query, document, position,
-night, context and arm (`build`, `store`, `counts`), with sums of a weight of the clicks and of its
-square if the log has one. Under the model above with independent clicks they are sufficient: labels
-and propensities need nothing else. They do not hold
+night, context and arm (`counting`, `store`, `counts`), with sums of a weight of the clicks and of
+its square if the log has one. Under the model above with independent clicks they are sufficient:
+labels and propensities need nothing else. They do not hold
 
 - that clicks of one session, or of one user, depend on each other. Within a query this does no harm
   to intervals over queries; users who come back with other queries make them too narrow. With

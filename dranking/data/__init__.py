@@ -25,21 +25,17 @@ On disk
 | --- | --- | --- | --- |
 | `store` | dataset directory | `StoredDataset`, `write_dataset` | one block |
 | `parquet` | flat parquet files | `ParquetDataset`, `write_parquet` | one block, all query ids |
-| `letor` | LETOR / SVMlight text | `read_letor` | one block, all query ids |
-| `statistics` | statistics store | `StatisticsDataset`, `write_statistics` | one row of A_q |
 | `tables` | arrays and tables in memory | `from_arrays`, `from_table` | everything |
-| `scores` | scores of documents | `read_scores`, and the parts of `write_scores` | all scores |
-| `texts` | collections of texts and preferences | `load_collection` | mapped files |
 
-The docstring of each subpackage describes its files and its limits. `open.open_dataset` recognises
-the form of a path. `ingest` and `regrouping` hold the tasks with which `dranking.engine.ingest`
-stores text, parquet files, tables or another dataset directory as a dataset directory.
+The docstring of each subpackage describes its files and its limits. `regrouping` holds the tasks
+that bring the rows of queries together. `dranking.ingestion` stores any form as a dataset
+directory, and its `open_dataset` recognises the form of a path.
 
 Views
 -----
 `transforms` and `scaling` scale features (the scalings are recorded with the data and with models;
 quantiles are fitted by `quantile_sketch`), `forms_dataset` offers features in several forms side by
 side, `column_profiles` says what the values of features are like, `Dataset.select_queries` masks
-queries, and `concatenated` puts data sets behind one another. `prediction_files` writes scores as
-TREC runs or parquet, and `digits_ranking` makes a small real task from scikit-learn's digits.
+queries, and `concatenated` puts data sets behind one another. `digits_ranking` makes a small real
+task from scikit-learn's digits.
 """

@@ -14,8 +14,8 @@ from dranking.data.null_fill import NullFill
 from dranking.errors import DataError
 from dranking.files.folders.manifests import DirectoryKind, read_manifest
 from dranking.files.places import AnyPlace, Place, as_place, is_local
-from dranking.files.redaction import redacted
 from dranking.files.writing.output_checks import restore_interrupted
+from dranking.redaction import redacted
 
 
 class _Manifest(Protocol):

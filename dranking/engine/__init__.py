@@ -1,8 +1,8 @@
 """Work on blocks of queries: threads of this process, or the workers of a Dask cluster.
 
-No other layer imports Dask. Algorithms see three things: an `executor.Executor`, which runs tasks;
-`tiles.Tiles`, which keeps a data set spread over an executor; and `map_blocks.map_blocks`, which
-passes over a data set once.
+Beside `dranking.ingestion`, no other package imports Dask. Algorithms see three things: an
+`executor.Executor`, which runs tasks; `tiles.Tiles`, which keeps a data set spread over an
+executor; and `map_blocks.map_blocks`, which passes over a data set once.
 
 From a task to a sum
 --------------------
@@ -31,6 +31,5 @@ these need: Dask first reads a tile from storage again and then repeats every ma
 therefore run more than once, and must give the same bits each time. Blocks in the memory of the
 driver are arguments of their task, so that the driver can send them again.
 
-`ingest` writes dataset directories by tasks, `collections` makes blocks of Dask collections where
-their partitions lie. Deadlines, lost schedulers and TLS: see `dranking.engine.cluster`.
+Deadlines, lost schedulers and TLS: see `dranking.engine.cluster`.
 """

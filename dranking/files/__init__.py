@@ -1,4 +1,4 @@
-"""Files that every layer writes: whole or not at all, checked as they are read, without secrets.
+"""Files that every package writes: whole or not at all, checked as they are read, without secrets.
 
 | module | what it is for | who uses it |
 | --- | --- | --- |
@@ -7,7 +7,6 @@
 | `reading` | ranged and concurrent reads of checked length | all that is read |
 | `json_files` | JSON of bounded size; seals; flaws are ValueErrors | manifests, models |
 | `checksums` | CRC-32C of bytes and files | data sets, statistics, array folders |
-| `redaction` | texts without credentials | logs, reports, errors, registry |
 | `key_values` | settings written as ``key=value`` | command line, retrain's configuration |
 
 `writing` has what writes:
@@ -34,7 +33,8 @@
 
 The writers are `atomic_files` and `commit`. Every directory of the project holds a
 ``manifest.json`` whose "format" begins with ``dranking-``. The manifest is written last, and a non-
-empty directory without one is never overwritten. This layer imports only `dranking.errors`. The
-module of a file format that a single kind of directory uses lies beside that kind's reader: Zarr
-arrays in `dranking.data.store`, row files in `dranking.data.statistics`.
+empty directory without one is never overwritten. This package imports only `dranking.errors` and
+`dranking.redaction`. The module of a file format that a single kind of directory uses lies beside
+that kind's reader: Zarr arrays in `dranking.data.store`, row files in
+`dranking.rankrls.statistics`.
 """

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from upath import UPath
 
 from dranking.errors import UsageError
-from dranking.files.redaction import has_credentials, redacted, without_secrets
+from dranking.redaction import has_credentials, redacted, without_secrets
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

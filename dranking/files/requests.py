@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from dranking.errors import DataError, DrankingError, TryAgainError, UsageError
 from dranking.files.places import Place, is_local
-from dranking.files.redaction import without_secrets
+from dranking.redaction import without_secrets
 
 Value = TypeVar("Value")
 

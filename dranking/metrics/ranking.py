@@ -10,11 +10,11 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.data.prediction_files import checked_scores, trec_order
 from dranking.errors import DataError
-from dranking.kernels import metrics as kernels
 from dranking.kernels.machine.compile import frozen
 from dranking.metrics.conventions import Convention
+from dranking.metrics.kernels import measures as kernels
+from dranking.metrics.prediction_files import checked_scores, trec_order
 
 MAX_EXPONENTIAL_GRADE = 1_000.0
 """Largest grade for the gain 2^r - 1: float64 overflows at a grade of 1,024."""

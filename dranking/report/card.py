@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import dranking
+from dranking.bilinear.model import BilinearModel
 from dranking.data.column_forms import source_names
 from dranking.data.null_fill import NullFill
-from dranking.rankers.bilinear.model import BilinearModel
-from dranking.rankers.linear.model import LinearModel
+from dranking.models.linear.model import LinearModel
 from dranking.report.content import number
 from dranking.report.page import Page, Section, Table, render
 

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dranking.bounds.report import RiskBounds
+from dranking.bilinear.model import BilinearModel
+from dranking.max_margin.bounds.report import RiskBounds
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures.by_name import get_measure, higher_is_better
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.bilinear.model import BilinearModel
-from dranking.rankers.linear.model import LinearModel
+from dranking.models.linear.model import LinearModel
 from dranking.report.training_study import Training
 
 Array = NDArray[np.float64]

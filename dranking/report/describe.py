@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.bounds.report import RiskBounds, risk_bounds
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import forms_of, source_names
 from dranking.data.dataset import Dataset
@@ -18,14 +17,15 @@ from dranking.data.steps import check_filled_alike
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError
+from dranking.max_margin.bounds.report import RiskBounds, risk_bounds
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures.by_name import get_measure
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.linear.model import LinearModel
-from dranking.rankers.linear.scoring import Transforms, locate_features
+from dranking.models.evaluation import evaluate
+from dranking.models.linear.model import LinearModel
+from dranking.models.linear.scoring import Transforms, locate_features
 from dranking.report.content import Content, measures_of
 from dranking.report.training_study import study_training
-from dranking.tuning.evaluation import evaluate
 
 Array = NDArray[np.float64]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from dranking.bounds.report import RiskBounds
-from dranking.bounds.risk_bound import RiskBound
-from dranking.rankers.bilinear.model import BilinearModel
-from dranking.rankers.linear.model import LinearModel
-from dranking.rankers.training.learning_curve import CurvePoint, plot_learning_curve
+from dranking.bilinear.model import BilinearModel
+from dranking.max_margin.bounds.report import RiskBounds
+from dranking.max_margin.bounds.risk_bound import RiskBound
+from dranking.models.linear.model import LinearModel
+from dranking.models.training.learning_curve import CurvePoint, plot_learning_curve
 from dranking.report.content import Array, Content, selection_order
 from dranking.report.figures import (
     draw_regularisation,

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dranking
+from dranking.bilinear.model import BilinearModel
 from dranking.metrics.comparison.compare import compare_rows, interval_text
 from dranking.metrics.measures.by_name import get_measure
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.bilinear.model import BilinearModel
 from dranking.report import model_sections as of_model
 from dranking.report.content import CUTOFFS, Content, differences, n_too_short, number
 from dranking.report.figures import draw_cutoffs, draw_differences, draw_drift

@@ -12,7 +12,7 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures.by_name import get_measure
-from dranking.rankers.linear.model import LinearModel
+from dranking.models.linear.model import LinearModel
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.families import FAMILIES
 from dranking.tuning.folds import QueryKFold, split_queries

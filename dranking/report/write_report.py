@@ -9,17 +9,17 @@ from typing import Any
 
 from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
-from dranking.data.ingest.row_rules import values_of
 from dranking.engine.choose_executor import get_executor
-from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.files.places import AnyPlace, as_place
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
+from dranking.ingestion.dask_collections import as_dataset
+from dranking.ingestion.rows.row_rules import values_of
 from dranking.metrics.conventions import DEFAULT_CONVENTION
-from dranking.rankers.linear.model import LinearModel
-from dranking.rankers.scorers import judged_dataset, scorer_beside
+from dranking.models.linear.model import LinearModel
+from dranking.models.scorers import judged_dataset, scorer_beside
 from dranking.report.describe import describe
 from dranking.report.page import render
 from dranking.report.sections import page_of
@@ -112,7 +112,7 @@ def write_report(  # noqa: PLR0913 - one call with keywords, as `dranking report
 def _model_of(model: Any) -> LinearModel:
     if isinstance(model, LinearModel):
         return model
-    from dranking.rankers.linear.pipeline import to_model
+    from dranking.models.linear.pipeline import to_model
 
     return to_model(model)
 

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from dranking.errors import DataError
 from dranking.files.places import Place
 from dranking.files.reading import exists, read_bytes
-from dranking.files.redaction import redacted
 from dranking.files.writing.atomic_files import atomic_write
+from dranking.redaction import redacted
 from dranking.retrain.sources.sources import Source
 from dranking.retrain.work_folder import delete, names_in
 from dranking.retrain.workflow import Run

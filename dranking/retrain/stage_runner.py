@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar, get_type_hints
 
 from dranking.engine.progress import report
 from dranking.errors import DrankingError, RetrainWarning, warn_user
-from dranking.files.redaction import redacted
+from dranking.redaction import redacted
 from dranking.retrain.markers import Cost, Marker, read_marker, write_marker
 from dranking.retrain.monitoring.event_log import EventLog
 from dranking.retrain.results import Results

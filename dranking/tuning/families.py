@@ -15,23 +15,23 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.engine.progress import report
 from dranking.errors import DivergedError, UsageError
-from dranking.rankers.greedy.estimator import GreedyRankRLS, warn_of_rounding
-from dranking.rankers.greedy.path import Selection, SelectionRules
-from dranking.rankers.greedy.selection import select_paths
-from dranking.rankers.leave_query_out.predictions import with_exact_ties
-from dranking.rankers.linear.checks import check_training_data
-from dranking.rankers.linear.estimator import LinearRanker
-from dranking.rankers.linear.model import LinearModel
-from dranking.rankers.max_margin.estimator import MaxMarginRanker
-from dranking.rankers.pairwise.lcra import LCRA
-from dranking.rankers.pairwise.options import SGD
-from dranking.rankers.pairwise.ranksvm import RankLogistic, RankSVM
-from dranking.rankers.pairwise.spd import SPD
-from dranking.rankers.rankrls import checked_weights
-from dranking.rankers.rankrls.checked_weights import CheckedRidge
-from dranking.rankers.rankrls.estimator import RankRLS
-from dranking.rankers.rankrls.leave_query_out import leave_query_out
-from dranking.rankers.rankrls.normal_equations import normal_equations_of
+from dranking.max_margin.estimator import MaxMarginRanker
+from dranking.models.linear.checks import check_training_data
+from dranking.models.linear.estimator import LinearRanker
+from dranking.models.linear.model import LinearModel
+from dranking.pairwise.lcra import LCRA
+from dranking.pairwise.options import SGD
+from dranking.pairwise.ranksvm import RankLogistic, RankSVM
+from dranking.pairwise.spd import SPD
+from dranking.rankrls import checked_weights
+from dranking.rankrls.checked_weights import CheckedRidge
+from dranking.rankrls.estimator import RankRLS
+from dranking.rankrls.greedy.estimator import GreedyRankRLS, warn_of_rounding
+from dranking.rankrls.greedy.path import Selection, SelectionRules
+from dranking.rankrls.greedy.selection import select_paths
+from dranking.rankrls.grid_errors import leave_query_out
+from dranking.rankrls.leave_query_out.predictions import with_exact_ties
+from dranking.rankrls.normal_equations import normal_equations_of
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.grid import Array, Criterion, ModelPath, score_sums
 from dranking.tuning.settings import Setting

@@ -15,7 +15,7 @@ from dranking.engine.map_blocks import map_blocks
 from dranking.engine.progress import report
 from dranking.metrics.conventions import Convention
 from dranking.metrics.evaluate import evaluate_queries
-from dranking.rankers.linear.scoring import Transforms, linear_scores, locate_features
+from dranking.models.linear.scoring import Transforms, linear_scores, locate_features
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.settings import Setting
 

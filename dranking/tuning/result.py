@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dranking.metrics.measures.by_name import SQUARED_ERROR
-from dranking.rankers.linear.model import LinearModel
-from dranking.rankers.linear.options import json_ready
+from dranking.models.linear.model import LinearModel
+from dranking.models.linear.options import json_ready
 from dranking.tuning.choice import GridPoint, Rule
 from dranking.tuning.grid import Criterion
 from dranking.tuning.settings import Setting

@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.null_fill import NullPolicy
-from dranking.data.open import open_dataset
 from dranking.data.roles import DEFAULT_COLUMNS
 from dranking.data.scaling import Normalize, scaled
 from dranking.data.tables.any_table import is_dask_frame, is_table
 from dranking.engine.choose_executor import get_executor
-from dranking.engine.dask_collections import as_dataset, training_dataset
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.errors import DivergedError, TuningWarning, UsageError, warn_user
+from dranking.ingestion.dask_collections import as_dataset, training_dataset
+from dranking.ingestion.open import open_dataset
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.measures.by_name import SQUARED_ERROR, get_measure, higher_is_better
-from dranking.rankers.linear.model import LinearModel
-from dranking.rankers.linear.options import json_ready
+from dranking.models.linear.model import LinearModel
+from dranking.models.linear.options import json_ready
 from dranking.tuning.choice import GridPoint, Rule, check_rule, choose, default_rule, edge_of
 from dranking.tuning.families import Family, ModelName, family_of, tunable_of
 from dranking.tuning.folds import QueryKFold

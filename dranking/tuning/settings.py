@@ -9,7 +9,7 @@ from typing import NotRequired, TypeAlias, TypedDict, cast
 
 from dranking.data.scaling import Normalize
 from dranking.errors import UsageError
-from dranking.rankers.linear.checks import check_positive, values_to_try
+from dranking.models.linear.checks import check_positive, values_to_try
 
 Axes: TypeAlias = dict[str, list[float | None]]
 """Values to try of each parameter, by its name."""

@@ -16,18 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dranking.data.texts.collection import Collection
-from dranking.data.texts.make_collection import collection
-from dranking.data.texts.preferences import SameClass, same_class
+from dranking.bilinear.kernels.shrinkage import entrywise
+from dranking.bilinear.kernels.sparse_weights import SparseWeights
+from dranking.bilinear.kernels.steps import BilinearRun, Steps, frequent_first
+from dranking.bilinear.kernels.window import Tuples
+from dranking.bilinear.texts.collection import Collection
+from dranking.bilinear.texts.make_collection import collection
+from dranking.bilinear.texts.preferences import SameClass, same_class
+from dranking.bilinear.tuples import tuple_sampler
 from dranking.errors import DataError
-from dranking.kernels.bilinear.shrinkage import entrywise
-from dranking.kernels.bilinear.sparse_weights import SparseWeights
-from dranking.kernels.bilinear.steps import BilinearRun, Steps, frequent_first
-from dranking.kernels.bilinear.window import Tuples
-from dranking.kernels.gram.sparse import Csr, csr_of
 from dranking.kernels.machine.compile import kernel
-from dranking.kernels.pairwise.differences import subtract_sparse
-from dranking.sampling.tuples import tuple_sampler
+from dranking.pairwise.kernels.differences import subtract_sparse
+from dranking.rankrls.kernels.gram.sparse import Csr, csr_of
 from pipelines.benchmarks.harness import (
     Figure,
     figure,

@@ -27,16 +27,17 @@ from numpy.typing import NDArray
 
 import dranking as dr
 from dranking.data.dataset import Dataset
-from dranking.kernels.lqo.state import add_scores
 from dranking.kernels.machine.compile import frozen, kernel
-from dranking.kernels.pairwise.differences import Rows, as_rows, dot, subtract
-from dranking.kernels.pairwise.sgd import HINGE, Batch, loss_and_slope, pair_losses
-from dranking.losses import listwise
-from dranking.rankers.gram.statistics_store import build_statistics
-from dranking.rankers.greedy import forward
-from dranking.rankers.leave_query_out import dense
-from dranking.rankers.pairwise import hinge, minimise, pair_blocks
-from dranking.rankers.rankrls import leave_query_out, normal_equations
+from dranking.max_margin.losses import listwise
+from dranking.pairwise import hinge, minimise, pair_blocks
+from dranking.pairwise.kernels.differences import Rows, as_rows, dot, subtract
+from dranking.pairwise.kernels.sgd import HINGE, Batch, loss_and_slope, pair_losses
+from dranking.rankrls import grid_errors as leave_query_out
+from dranking.rankrls import normal_equations
+from dranking.rankrls.gram.statistics_store import build_statistics
+from dranking.rankrls.greedy import forward
+from dranking.rankrls.kernels.lqo.state import add_scores
+from dranking.rankrls.leave_query_out import dense
 from pipelines.benchmarks.greedy import Size, make_arrays
 from pipelines.benchmarks.harness import (
     REPEATS,

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dranking as dr
-from dranking.clicks.build.click_log import ClickLog
+from dranking.clicks.counting.click_log import ClickLog
 from dranking.engine.executor import ThreadExecutor
 from pipelines.benchmarks.clusters.faults import started
 from pipelines.benchmarks.harness import (

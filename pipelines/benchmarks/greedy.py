@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from dranking.data.dataset import Dataset
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.choose_executor import get_executor
-from dranking.rankers.greedy.path import Selection, SelectionRules
-from dranking.rankers.greedy.selection import select_paths
+from dranking.rankrls.greedy.path import Selection, SelectionRules
+from dranking.rankrls.greedy.selection import select_paths
 from pipelines.benchmarks.algorithm_1 import algorithm_1_blocked
 from pipelines.benchmarks.harness import (
     REPEATS,

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dranking.data.letor.reader import read_letor
-from dranking.engine.ingest.ingest import ingest
+from dranking.ingestion.ingest import ingest
+from dranking.ingestion.letor.reader import read_letor
 from pipelines.benchmarks.harness import (
     Figure,
     Sample,

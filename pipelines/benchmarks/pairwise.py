@@ -24,7 +24,7 @@ from dranking.data.blocks import MAX_BLOCK_DOCUMENTS
 from dranking.data.dataset import Dataset
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor, ThreadExecutor
-from dranking.rankers.pairwise.spd import SPD
+from dranking.pairwise.spd import SPD
 from pipelines.benchmarks.clusters.runs import worker_processes
 from pipelines.benchmarks.greedy import Arrays, Size, make_arrays
 from pipelines.benchmarks.harness import (

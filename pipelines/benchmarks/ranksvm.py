@@ -29,8 +29,8 @@ import dranking as dr
 from dranking.data.dataset import Dataset
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import ThreadExecutor
-from dranking.losses.pairwise import SQUARED_HINGE
-from dranking.rankers.pairwise.objective import PairwiseObjective
+from dranking.pairwise.losses import SQUARED_HINGE
+from dranking.pairwise.objective import PairwiseObjective
 from pipelines.benchmarks.greedy import Arrays, Size, make_arrays, read_all
 from pipelines.benchmarks.harness import (
     Figure,

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dranking.cli.output import console, note, print_json, print_table, progress_shown
+from dranking.models.evaluation import evaluate
 from dranking.tuning.curves import measure_label, plot_curves, save_figure
-from dranking.tuning.evaluation import evaluate
 from dranking.tuning.families import ModelName
 from dranking.tuning.search import TuningResult, tune
 from pipelines.reproduce.greedy_rankrls_published import PUBLISHED, Choice

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dranking.data.dataset import Dataset
-from dranking.data.open import open_dataset
 from dranking.errors import DataError
+from dranking.ingestion.open import open_dataset
 
 DATA_SETS = ("MQ2007", "MQ2008")
 CONVENTION = "letor4"

@@ -21,7 +21,7 @@ from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.metrics.comparison.compare import Comparison, MetricComparison, compare_values
 from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.linear.estimator import LinearRanker
+from dranking.models.linear.estimator import LinearRanker
 from dranking.tuning.curves import measure_label, save_figure
 from pipelines.reproduce.letor import (
     CONVENTION,

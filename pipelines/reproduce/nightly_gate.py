@@ -41,13 +41,13 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dranking.cli.output import print_json, print_table, progress_shown
-from dranking.data.open import open_dataset
 from dranking.engine.progress import report
+from dranking.ingestion.open import open_dataset
 from dranking.metrics.comparison.confidence_sequences import BETS
-from dranking.rankers.rankrls.estimator import RankRLS
+from dranking.models.evaluation import evaluate
+from dranking.rankrls.estimator import RankRLS
 from dranking.retrain.gate.false_discoveries import lond_level
 from dranking.retrain.registry.ledger import next_level
-from dranking.tuning.evaluation import evaluate
 from pipelines.reproduce.letor import fold_files
 from pipelines.script import run_script
 

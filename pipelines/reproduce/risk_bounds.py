@@ -31,12 +31,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dranking as dr
-from dranking.bounds.caps import Caps
-from dranking.bounds.report import risk_bounds
-from dranking.bounds.risk_bound import RiskBound
 from dranking.cli.output import note, print_json, print_table
 from dranking.data.dataset import Dataset
-from dranking.rankers.linear.model import LinearModel
+from dranking.max_margin.bounds.caps import Caps
+from dranking.max_margin.bounds.report import risk_bounds
+from dranking.max_margin.bounds.risk_bound import RiskBound
+from dranking.models.linear.model import LinearModel
 from dranking.tuning.curves import save_figure
 from pipelines.reproduce.risk_bounds_terms import Share, shares
 from pipelines.script import run_script

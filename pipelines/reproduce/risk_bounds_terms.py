@@ -24,14 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dranking as dr
-from dranking.bounds.caps import Caps
-from dranking.bounds.report import risk_bounds
-from dranking.bounds.risk_bound import RiskBound, Version
 from dranking.data.blocks import QueryBlock
-from dranking.losses.listwise import ArgmaxHinge, ListLoss, SumHinge
-from dranking.losses.margins import MarginRule, margin_targets, pair_risks
-from dranking.rankers.linear.model import LinearModel
-from dranking.rankers.max_margin.listwise_objective import ListRule, measured_lists
+from dranking.max_margin.bounds.caps import Caps
+from dranking.max_margin.bounds.report import risk_bounds
+from dranking.max_margin.bounds.risk_bound import RiskBound, Version
+from dranking.max_margin.listwise_objective import ListRule, measured_lists
+from dranking.max_margin.losses.listwise import ArgmaxHinge, ListLoss, SumHinge
+from dranking.max_margin.losses.margins import MarginRule, margin_targets, pair_risks
+from dranking.models.linear.model import LinearModel
 
 Array = NDArray[np.float64]
 SignedSum: TypeAlias = Callable[[QueryBlock, Array, Array], float]

@@ -76,7 +76,7 @@ def test_ingest_counts_queries_without_pairs(dranking: Call, tmp_path: Path) -> 
 @pytest.mark.parametrize("normalize", ["query-minmax", "standard"])
 @pytest.mark.parametrize("null", ["zero", "minimum"])
 def test_ingest_scales(dranking: Call, tmp_path: Path, normalize: str, null: str) -> None:
-    from dranking.data.open import open_dataset
+    from dranking.ingestion.open import open_dataset
 
     text = tmp_path / "t.txt"
     text.write_text("1 qid:a 1:4 2:1\n0 qid:a 1:NULL 2:2\n0 qid:b 1:2 2:2\n1 qid:b 1:6 2:2\n")
@@ -481,7 +481,7 @@ def test_an_interrupt_is_said_and_leaves_nothing(
     def interrupt(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dranking.engine.ingest.ingest.commit_dataset", interrupt)
+    monkeypatch.setattr("dranking.ingestion.ingest.commit_dataset", interrupt)
     code, out, err = dranking("ingest", letor(), "-o", tmp_path / "d.zarr")
     assert code == 130
     assert out == ""

@@ -20,10 +20,10 @@ from dranking.cli.options.shared import METRICS, Convention, Forms, complete_met
 from dranking.cli.options.tune import LOSSES, MODELS, TuneModel
 from dranking.data.forms_dataset import FormName
 from dranking.data.scaling import Normalize
-from dranking.export.formats import FORMATS
 from dranking.metrics.conventions import CONVENTIONS
 from dranking.metrics.measures.by_name import MEASURES
-from dranking.rankers.pairwise.ranksvm import RankSVM
+from dranking.models.export.formats import FORMATS
+from dranking.pairwise.ranksvm import RankSVM
 from dranking.tuning.families import RANKERS, ModelName, tunable_of
 
 

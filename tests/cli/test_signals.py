@@ -14,7 +14,7 @@ import dranking as dr
 # A selection of many rounds; a line on stderr says when the first of them is done.
 PROGRAM = """
 import sys
-import dranking.rankers.greedy.selection as selection
+import dranking.rankrls.greedy.selection as selection
 from dranking.cli import main
 
 def slow_report(*arguments, **facts):

@@ -10,8 +10,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from dranking.clicks.build import build
-from dranking.clicks.build.click_log import ClickLog
+from dranking.clicks.counting import build
+from dranking.clicks.counting.click_log import ClickLog
 
 NAMES = (
     "session",

@@ -15,7 +15,7 @@ from dranking.engine.cluster.open_executor import open_executor
 from dranking.engine.cluster.supervisor import Supervisor
 from dranking.errors import UsageError
 from pipelines.benchmarks.clusters.faults import GATHER, FaultInjector
-from tests.rankers.problems import random_problem
+from tests.models.problems import random_problem
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.cluster]
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from dranking.rankers.linear.model import load_model
+from dranking.models.linear.model import load_model
 from tests.cluster.test_slurm import free_ports, within
-from tests.rankers.problems import random_problem
+from tests.models.problems import random_problem
 
 GATEWAY = Path(__file__).parents[2] / "cluster" / "gateway.py"
 

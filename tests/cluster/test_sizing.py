@@ -7,7 +7,7 @@ import pytest
 
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, BlockInfo
 from dranking.engine.memory import MEMORY_SHARE
-from dranking.rankers.leave_query_out.memory_plan import BLOCKS_IN_FLIGHT, Needs
+from dranking.rankrls.leave_query_out.memory_plan import BLOCKS_IN_FLIGHT, Needs
 from tests.cluster.conftest import FOLDER
 
 README = (FOLDER / "README.md").read_text()

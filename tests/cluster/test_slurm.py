@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dranking.rankers.linear.model import load_model
-from tests.rankers.problems import random_problem
+from dranking.models.linear.model import load_model
+from tests.models.problems import random_problem
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel")
 SLURM = Path(__file__).parents[2] / "cluster" / "slurm.py"

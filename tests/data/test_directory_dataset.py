@@ -7,7 +7,7 @@ import pytest
 import dranking as dr
 from dranking.data import directory_dataset
 from dranking.errors import DataError
-from tests.rankers.problems import random_problem
+from tests.models.problems import random_problem
 
 
 def test_a_worker_that_cannot_see_the_path_names_its_host(tmp_path):

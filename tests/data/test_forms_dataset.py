@@ -12,9 +12,9 @@ from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset
 from dranking.data.transforms import Log, Standard
 from dranking.errors import DataError, SelectionWarning, UsageError
-from dranking.export.formats import export_model
-from dranking.rankers.gram.statistics_store import append_queries, build_statistics
-from tests.export.test_formats import python_scores, sql_scores
+from dranking.models.export.formats import export_model
+from dranking.rankrls.gram.statistics_store import append_queries, build_statistics
+from tests.models.export.test_formats import python_scores, sql_scores
 
 FORMS = ["raw", "log", "query-minmax", "rank", "standard", "quantile"]
 NAMES = ["size", "clicks", "age"]

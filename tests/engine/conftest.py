@@ -6,17 +6,9 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from pipelines.benchmarks.clusters.faults import started
 from tests.engine.every_job import jobs
 from tests.engine.faults import CountingThreads
-from tests.rankers.problems import random_problem
-
-
-@pytest.fixture(scope="module")
-def cluster_and_client():
-    """A cluster of two worker processes with nannies, and its client."""
-    with started() as both:
-        yield both
+from tests.models.problems import random_problem
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ from unittest import mock
 import numpy as np
 
 import dranking as dr
+from dranking.bilinear.texts.make_collection import collection
+from dranking.bilinear.texts.preferences import same_class
 from dranking.data.blocks import block_boundaries
-from dranking.data.texts.make_collection import collection
-from dranking.data.texts.preferences import same_class
-from dranking.engine.dask_collections import as_dataset
+from dranking.ingestion.dask_collections import as_dataset
 
 
 class Job(NamedTuple):
@@ -35,7 +35,7 @@ def partitions(frame):
 def small_blocks():
     """A context in which collections become blocks of at most 40 documents."""
     return mock.patch(
-        "dranking.engine.collections.block_plan.block_boundaries",
+        "dranking.ingestion.collections.block_plan.block_boundaries",
         lambda sizes: block_boundaries(sizes, 40),
     )
 

@@ -9,8 +9,8 @@ import dranking as dr
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.block_source import BlockSource
 from dranking.engine.block_tasks import submit_with_blocks
-from dranking.engine.mixing import Shards, Source
-from tests.rankers.executors import Remote
+from dranking.pairwise.mixing import Shards, Source
+from tests.models.executors import Remote
 
 N, BLOCK = 60_000, 1_000
 

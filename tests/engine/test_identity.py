@@ -9,9 +9,9 @@ import dranking as dr
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.progress import reporting
-from dranking.rankers.leave_query_out.memory_plan import Needs
-from dranking.rankers.pairwise import hinge
-from tests.rankers.problems import random_problem
+from dranking.pairwise import hinge
+from dranking.rankrls.leave_query_out.memory_plan import Needs
+from tests.models.problems import random_problem
 
 pytestmark = [
     pytest.mark.cluster,

@@ -12,12 +12,12 @@ from dranking.data.forms_dataset import with_forms
 from dranking.data.scaling import scaled
 from dranking.data.tables.in_memory import from_table
 from dranking.data.transforms import QueryMinMax, Standard
-from dranking.engine.dask_collections import as_dataset
 from dranking.engine.map_blocks import map_blocks
 from dranking.engine.placed_dataset import PlacedDataset
+from dranking.ingestion.dask_collections import as_dataset
 from tests.engine.every_job import small_blocks
 from tests.engine.forgetful_executor import Forgetful
-from tests.rankers.problems import random_problem
+from tests.models.problems import random_problem
 
 PROBLEM = random_problem(4, n_queries=60, n_features=5)
 

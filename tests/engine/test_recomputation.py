@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from dranking.engine.tiles import Tiles
-from dranking.rankers.greedy.path import SelectionRules
-from dranking.rankers.greedy.selection import select_paths
-from dranking.rankers.leave_query_out.dense import DenseCriterion
-from dranking.rankers.leave_query_out.memory_plan import MemoryPlan, plan_memory
+from dranking.rankrls.greedy.path import SelectionRules
+from dranking.rankrls.greedy.selection import select_paths
+from dranking.rankrls.leave_query_out.dense import DenseCriterion
+from dranking.rankrls.leave_query_out.memory_plan import MemoryPlan, plan_memory
 from tests.engine.forgetful_executor import Forgetful
-from tests.rankers.greedy.selections import assert_same_bits
-from tests.rankers.greedy.wrong_upcoming import WrongPredictor
-from tests.rankers.problems import random_problem
+from tests.models.problems import random_problem
+from tests.rankrls.greedy.selections import assert_same_bits
+from tests.rankrls.greedy.wrong_upcoming import WrongPredictor
 from tests.reference.greedy import centred_queries, naive_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning")
@@ -43,7 +43,7 @@ N_SEEDS = {"forward": 4, "floating": 2}
 def test_selections_that_run_ahead_of_wrong_guesses(dataset, search, n_rows, monkeypatch):
     rules = SelectionRules(9, search=search, prefetch=1)
     [expected] = select_paths(dataset, [0.5], rules, executor="threads").paths
-    monkeypatch.setattr("dranking.rankers.greedy.forward.PickPredictor", WrongPredictor)
+    monkeypatch.setattr("dranking.rankrls.greedy.forward.PickPredictor", WrongPredictor)
     for seed in range(N_SEEDS[search]):
         rules = SelectionRules(9, search=search, prefetch=n_rows)
         [found] = select_paths(dataset, [0.5], rules, executor=Forgetful(seed)).paths
@@ -66,8 +66,8 @@ def test_selections_with_room_for_one_state(dataset, search, lambdas, keep_rows,
     def with_one_state(*arguments, **options):
         return plan_memory(*arguments, **options)._replace(n_states=1, keep_rows=keep_rows)
 
-    monkeypatch.setattr("dranking.rankers.greedy.selection.plan_memory", with_one_state)
-    monkeypatch.setattr("dranking.rankers.greedy.forward.PickPredictor", WrongPredictor)
+    monkeypatch.setattr("dranking.rankrls.greedy.selection.plan_memory", with_one_state)
+    monkeypatch.setattr("dranking.rankrls.greedy.forward.PickPredictor", WrongPredictor)
     for seed in range(N_SEEDS[search] // 2):
         found = select_paths(dataset, lambdas, rules, executor=Forgetful(seed)).paths
         for path, wanted in zip(found, expected, strict=True):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from dranking.bilinear.model import BilinearModel, load_bilinear_model
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.files.places import as_place
 from dranking.files.reading import list_files, open_input, read_bytes, read_ranges
@@ -19,7 +20,6 @@ from dranking.files.writing import commit, object_store
 from dranking.files.writing.atomic_files import atomic_path, atomic_write
 from dranking.files.writing.clean import clean
 from dranking.files.writing.object_store import put_if_absent, put_if_unchanged, version
-from dranking.rankers.bilinear.model import BilinearModel, load_bilinear_model
 
 
 @pytest.fixture(params=["s3", "memory", "local"])

@@ -11,8 +11,8 @@ from dranking.files.places import as_place, is_local
 from dranking.files.requests import DEADLINE_VARIABLE, deadline
 from dranking.files.writing.commit import begin_directory
 from dranking.files.writing.output_checks import check_output_directory, check_output_file
-from dranking.rankers.linear.model import LinearModel
-from dranking.rankers.models import load_model
+from dranking.models.linear.model import LinearModel
+from dranking.models.load import load_model
 
 
 def test_a_local_path_is_an_absolute_pathlib_path(tmp_path, monkeypatch):

@@ -24,9 +24,9 @@ FILES = (
     "tests/files/writing/test_locks.py",
     "tests/data/store/test_places.py",
     "tests/data/regrouping",
-    "tests/engine/ingest/test_bad_places.py",
+    "tests/ingestion/test_bad_places.py",
     "tests/cli/parsing/test_places.py",
-    "tests/clicks/build/test_build_places.py",
+    "tests/clicks/counting/test_build_places.py",
     "tests/retrain/registry/test_registry.py",
     "tests/retrain/test_object_store.py",
 )

@@ -11,18 +11,18 @@ import pytest
 import dranking as dr
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS
 from dranking.engine.executor import ThreadExecutor
-from dranking.engine.ingest.ingest import ingest
 from dranking.engine.tree_sum import FAN_IN
-from dranking.rankers.greedy.path import SelectionRules
-from dranking.rankers.greedy.selection import select_paths
-from dranking.rankers.leave_query_out.memory_plan import Needs
+from dranking.ingestion.ingest import ingest
+from dranking.rankrls.greedy.path import SelectionRules
+from dranking.rankrls.greedy.selection import select_paths
+from dranking.rankrls.leave_query_out.memory_plan import Needs
 from pipelines.benchmarks.clusters import rates
 from pipelines.benchmarks.lake.exchange import made_plan
 from pipelines.cluster_costs import main
 from pipelines.forecast import Rates, SelectionForecast, Sketch
 from pipelines.pass_costs import OBJECTS_PER_SEGMENT, IngestSizes
-from tests.rankers.executors import Remote
-from tests.rankers.problems import random_problem
+from tests.models.executors import Remote
+from tests.models.problems import random_problem
 
 K = 7
 

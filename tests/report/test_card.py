@@ -6,8 +6,8 @@ import json
 import pytest
 
 import dranking as dr
+from dranking.bilinear.texts.make_collection import text_collection
 from dranking.data.scaling import scaled
-from dranking.data.texts.make_collection import text_collection
 from dranking.report.card import card_files, card_page, model_card
 from tests.report.test_page import ranking, section
 

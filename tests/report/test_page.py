@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import dranking as dr
+from dranking.bilinear.evaluation import evaluate_bilinear
+from dranking.bilinear.texts.make_collection import text_collection
+from dranking.bilinear.texts.preferences import same_class
 from dranking.data.scaling import scaled
-from dranking.data.texts.make_collection import text_collection
-from dranking.data.texts.preferences import same_class
 from dranking.engine.choose_executor import get_executor
 from dranking.metrics.comparison.compare import compare_rows
-from dranking.rankers.bilinear.evaluation import evaluate_bilinear
-from dranking.rankers.gram.statistics_store import build_statistics
-from dranking.rankers.linear.model import LinearModel
+from dranking.models.linear.model import LinearModel
+from dranking.rankrls.gram.statistics_store import build_statistics
 from dranking.report.content import Content, measures_of, selection_order
 from dranking.report.describe import describe
 from dranking.report.figures import draw_differences

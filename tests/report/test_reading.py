@@ -11,7 +11,7 @@ import pytest
 
 import dranking as dr
 from dranking.engine.choose_executor import get_executor
-from dranking.rankers.linear.model import LinearModel
+from dranking.models.linear.model import LinearModel
 from dranking.report.card import card_page, model_card
 from dranking.report.describe import describe
 from dranking.report.model_sections import rounded

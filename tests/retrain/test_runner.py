@@ -9,9 +9,9 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.errors import DataError, RetrainWarning, TryAgainError, UsageError
-from dranking.rankers.linear.model import load_model
+from dranking.models.linear.model import load_model
+from dranking.rankrls.statistics.dataset import StatisticsDataset
 from dranking.retrain.config.config import load_config
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.rankers.problems import random_problem
+from tests.models.problems import random_problem
 from tests.reference import tuning as reference
 
 LAMBDAS = [0.5, 4.0, 32.0]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dranking.engine.choose_executor import get_executor
 from dranking.errors import UsageError
 from dranking.tuning.folds import QueryKFold, split_queries
-from tests.rankers.problems import random_problem
+from tests.models.problems import random_problem
 
 IDS = st.lists(st.integers(-(10**12), 10**12) | st.text(max_size=8), unique_by=str, max_size=60)
 

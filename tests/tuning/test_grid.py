@@ -6,7 +6,7 @@ from scipy import stats
 
 import dranking as dr
 from dranking.metrics.conventions import get_convention
-from dranking.rankers.linear.model import LinearModel
+from dranking.models.linear.model import LinearModel
 from dranking.tuning.grid import Criterion, ModelPath, block_sums, mean_and_error, query_sums
 from tests.reference import tuning as reference
 

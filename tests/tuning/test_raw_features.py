@@ -6,11 +6,11 @@ import pytest
 import dranking as dr
 from dranking.engine.choose_executor import get_executor
 from dranking.errors import AccuracyWarning
-from dranking.rankers.gram.statistics_store import build_statistics
+from dranking.rankrls.gram.statistics_store import build_statistics
 from dranking.tuning.families import rankrls_paths
 from dranking.tuning.settings import Setting
-from tests.rankers.problems import Problem
-from tests.rankers.raw_problems import raw_problem
+from tests.models.problems import Problem
+from tests.rankrls.raw_problems import raw_problem
 from tests.reference import tuning as reference
 from tests.reference.exact_selection import ExactRefits
 

@@ -8,7 +8,7 @@ from scipy import sparse
 
 import dranking as dr
 from dranking.errors import DataError, UsageError
-from dranking.rankers.gram.statistics_store import build_statistics
+from dranking.rankrls.gram.statistics_store import build_statistics
 from tests.reference.greedy import (
     centred_queries,
     held_out_error,

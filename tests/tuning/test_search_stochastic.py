@@ -12,7 +12,7 @@ from dranking.errors import DataError, DivergedError, TuningWarning, UsageError
 from dranking.tuning import families
 from dranking.tuning.curves import plot_curves
 from dranking.tuning.folds import QueryKFold
-from tests.rankers.problems import random_problem
+from tests.models.problems import random_problem
 from tests.reference import tuning as reference
 
 LAMBDAS = [1e-3, 0.1]

@@ -24,8 +24,8 @@ def evaluate_collection(
     -------
     A `BilinearEvaluation`.
     """
-    from dranking.data.texts.preferences import read_qrels, same_class
-    from dranking.rankers.bilinear.evaluation import evaluate_bilinear
+    from dranking.bilinear.evaluation import evaluate_bilinear
+    from dranking.bilinear.texts.preferences import read_qrels, same_class
 
     with progress_shown():
         model, documents, asked = _opened(path, docs, queries)
@@ -66,8 +66,8 @@ def predict_collection(
     form: Literal["parquet", "csv", "trec"],
 ) -> dict[str, Any]:
     """Write the best documents of each query; return facts about the file."""
-    from dranking.data.prediction_files import write_predictions
-    from dranking.rankers.bilinear.evaluation import best_blocks
+    from dranking.bilinear.evaluation import best_blocks
+    from dranking.metrics.prediction_files import write_predictions
 
     with progress_shown():
         model, documents, asked = _opened(path, docs, queries)
@@ -80,8 +80,8 @@ def predict_collection(
 
 
 def _opened(path: Place, docs: Place, queries: Place | None) -> tuple[Any, Any, Any]:
-    from dranking.data.texts.open_collection import open_collection
-    from dranking.rankers.bilinear.model import load_bilinear_model
+    from dranking.bilinear.model import load_bilinear_model
+    from dranking.bilinear.texts.open_collection import open_collection
 
     model = load_bilinear_model(path)
     documents = open_collection(docs, model.vectorizer)

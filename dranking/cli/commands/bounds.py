@@ -67,8 +67,8 @@ def bounds(
     max-margin bounds of Riezler and De Bona (2009), corrected where they are not proved as
     printed, and extensions.
     """
-    from dranking.bounds.report import risk_bounds
-    from dranking.rankers.linear.model import load_model
+    from dranking.max_margin.bounds.report import risk_bounds
+    from dranking.models.linear.model import load_model
 
     with execution.running() as executor:
         fitted = load_model(model).permitting_nulls(columns.null)
@@ -93,7 +93,7 @@ def bounds(
 
 def parse_caps(options: CapOptions) -> Any:
     """Parse the options into caps."""
-    from dranking.bounds.caps import Caps
+    from dranking.max_margin.bounds.caps import Caps
 
     sizes = None
     if options.level_sizes is not None:

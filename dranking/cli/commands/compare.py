@@ -102,7 +102,7 @@ def _per_query(
 ) -> Any:
     """Values of every query: read from parquet, or measured on the data."""
     from dranking.metrics.per_query import is_per_query, read_per_query
-    from dranking.tuning.evaluation import evaluate as measure
+    from dranking.models.evaluation import evaluate as measure
 
     if not isinstance(scored, str) and is_per_query(scored):
         return read_per_query(scored)

@@ -35,7 +35,7 @@ from dranking.files.places import Place
 from dranking.files.writing.output_checks import check_output_file
 
 if TYPE_CHECKING:
-    from dranking.tuning.evaluation import Evaluation
+    from dranking.models.evaluation import Evaluation
 
 
 @grouped
@@ -64,8 +64,8 @@ def evaluate(
     With --clicks, the data needs no labels: expected clicks and DCG are estimated from clicks.
     """
     from dranking.metrics.per_query import write_per_query
-    from dranking.rankers.models import is_bilinear
-    from dranking.tuning.evaluation import evaluate as measure
+    from dranking.models.evaluation import evaluate as measure
+    from dranking.models.load import is_bilinear
 
     on_clicks.check()
     if per_query is not None:

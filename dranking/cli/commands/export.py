@@ -13,9 +13,9 @@ from dranking.cli.parsing.typed_command import typed_command
 from dranking.errors import DataError
 from dranking.files.json_files import read_json
 from dranking.files.places import Place
-from dranking.files.redaction import redacted
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
+from dranking.redaction import redacted
 
 EXPORTS = ("solr", "elasticsearch", "opensearch", "vespa", "onnx", "sql", "python")
 
@@ -62,8 +62,8 @@ def export(
     The engine gives the same scores as predict, also where values are missing. A model card is
     written beside the export, as OUTPUT.card.json and OUTPUT.card.html.
     """
-    from dranking.export.formats import export_model, zero_for_missing
-    from dranking.rankers.linear.model import load_model
+    from dranking.models.export.formats import export_model, zero_for_missing
+    from dranking.models.linear.model import load_model
     from dranking.report.card import card_files, model_card
 
     cards = {name: output.with_name(f"{output.name}.{name}") for name in ("card.json", "card.html")}

@@ -115,8 +115,8 @@ def _segments(dataset: Dataset) -> dict[str, int]:
 
 def _model_facts(path: Place) -> dict[str, Any] | None:
     """Facts of a model; None if the path is no model."""
-    from dranking.rankers.linear.model import load_model
-    from dranking.rankers.models import is_bilinear
+    from dranking.models.linear.model import load_model
+    from dranking.models.load import is_bilinear
 
     if is_bilinear(path):
         return _bilinear_facts(path)
@@ -137,7 +137,7 @@ def _model_facts(path: Place) -> dict[str, Any] | None:
 
 
 def _bilinear_facts(path: Place) -> dict[str, Any]:
-    from dranking.rankers.bilinear.model import load_bilinear_model
+    from dranking.bilinear.model import load_bilinear_model
 
     model = load_bilinear_model(path)
     n_query_words, n_words = model.weights.shape

@@ -18,8 +18,8 @@ from dranking.files.places import Place
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
-    from dranking.data.ingest.row_rules import HasFill
-    from dranking.engine.ingest.ingest_plan import IngestFacts
+    from dranking.ingestion.ingest_plan import IngestFacts
+    from dranking.ingestion.rows.row_rules import HasFill
 
 
 @grouped
@@ -57,8 +57,8 @@ def ingest(
     The range, the share of zeros and the number of distinct values of each feature are shown, from
     at most 64 blocks, with a scaling to try.
     """
-    from dranking.data.ingest.row_rules import RowRules
-    from dranking.engine.ingest.ingest import ingest as store
+    from dranking.ingestion.ingest import ingest as store
+    from dranking.ingestion.rows.row_rules import RowRules
 
     chosen = replace(columns.columns, relevance=None) if rows.no_relevance else columns.columns
     with execution.running(overwrite, memory_limit=memory_limit) as executor:
@@ -88,8 +88,8 @@ def ingest(
 
 def _known(path: Place | None) -> HasFill | None:
     """The model or the data set that knows values for missing ones."""
-    from dranking.data.open import data_form, open_dataset
-    from dranking.rankers.linear.model import load_model
+    from dranking.ingestion.open import data_form, open_dataset
+    from dranking.models.linear.model import load_model
 
     if path is None:
         return None

@@ -69,7 +69,7 @@ def predict(
     In parquet files, rows of a query may lie apart if the model scales no features by all documents
     of a query. Their scores go into one file of parquet, or into a folder, which has no ranks then.
     """
-    from dranking.rankers.models import is_bilinear
+    from dranking.models.load import is_bilinear
 
     given, scored = registry.arguments(model, data)
     with registry.model(given) as (path, origin):
@@ -102,10 +102,10 @@ def _predict_rows(
     executor: Executor,
 ) -> dict[str, Any]:
     """Write the scores of a linear model; return facts about them."""
-    from dranking.data.prediction_files import write_predictions
-    from dranking.rankers.linear.model import load_model
-    from dranking.rankers.scorers import needed_columns
-    from dranking.rankers.write_scores import write_scores
+    from dranking.metrics.prediction_files import write_predictions
+    from dranking.models.linear.model import load_model
+    from dranking.models.scorers import needed_columns
+    from dranking.models.write_scores import write_scores
 
     fitted = load_model(model).permitting_nulls(columns.null)
     dataset = columns.open_rows(data, needed_columns([fitted]))

@@ -42,8 +42,8 @@ def quickstart(
     documents are other images. A feature is the squared difference of one pixel. Images of the
     same digit are relevant.
     """
-    from dranking.rankers.greedy.path import SelectionRules
-    from dranking.rankers.greedy.selection import select_paths
+    from dranking.rankrls.greedy.path import SelectionRules
+    from dranking.rankrls.greedy.selection import select_paths
     from dranking.tuning.curves import save_figure
     from dranking.tuning.folds import QueryKFold
     from dranking.tuning.search import tune
@@ -99,9 +99,9 @@ def _ingest(judged: Judged, output: Path, name: str) -> Any:
     """Write LETOR text, as users have, and ingest the text."""
     from sklearn.datasets import dump_svmlight_file
 
-    from dranking.data.ingest.row_rules import RowRules
-    from dranking.engine.ingest.ingest import ingest
     from dranking.files.writing.atomic_files import atomic_path
+    from dranking.ingestion.ingest import ingest
+    from dranking.ingestion.rows.row_rules import RowRules
 
     text = output / f"{name}.txt"
     with atomic_path(text, overwrite=True) as file:
@@ -116,8 +116,8 @@ def _ingest(judged: Judged, output: Path, name: str) -> Any:
 
 def _compare(path: Any, tuned: Any, train: Any, test: Any) -> list[dict[str, Any]]:
     """Test metrics of the chosen model, other sizes, all features, and the Euclidean distance."""
-    from dranking.rankers.linear.model import LinearModel
-    from dranking.rankers.rankrls.estimator import RankRLS
+    from dranking.models.linear.model import LinearModel
+    from dranking.rankrls.estimator import RankRLS
 
     everything = RankRLS(regularization=path.regularization).fit(train).to_model()
     distance = LinearModel(
@@ -137,7 +137,7 @@ def _compare(path: Any, tuned: Any, train: Any, test: Any) -> list[dict[str, Any
 
 
 def _path_model(train: Any, path: Any, size: int) -> Any:
-    from dranking.rankers.linear.model import LinearModel
+    from dranking.models.linear.model import LinearModel
 
     return LinearModel(
         feature_names=tuple(train.feature_names[i] for i in path.selected[:size]),
@@ -146,7 +146,7 @@ def _path_model(train: Any, path: Any, size: int) -> Any:
 
 
 def _score(model: Any, test: Any) -> dict[str, float]:
-    from dranking.tuning.evaluation import evaluate
+    from dranking.models.evaluation import evaluate
 
     return dict(evaluate(model, test, METRICS, "standard").metrics)
 

@@ -17,9 +17,9 @@ from dranking.cli.output import note, print_json
 from dranking.cli.parsing.option_groups import grouped
 from dranking.cli.parsing.typed_command import typed_command
 from dranking.files.places import Place, is_local
-from dranking.files.redaction import redacted
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
+from dranking.redaction import redacted
 
 Champion: TypeAlias = Annotated[
     Place | None,
@@ -67,7 +67,7 @@ def report(
 
     The page shows figures, weights, wins and losses on judged data, and needs no other file.
     """
-    from dranking.rankers.linear.model import load_model
+    from dranking.models.linear.model import load_model
     from dranking.report.describe import describe
     from dranking.report.page import render
     from dranking.report.sections import page_of

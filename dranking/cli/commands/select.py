@@ -46,8 +46,8 @@ def select(
     as_json: Json = False,
 ) -> None:
     """Select features by greedy RankRLS and write the sparse model."""
-    from dranking.rankers.greedy.estimator import GreedyRankRLS
-    from dranking.rankers.greedy.options import Costs, Forms, Passes, Rescore, Search
+    from dranking.rankrls.greedy.estimator import GreedyRankRLS
+    from dranking.rankrls.greedy.options import Costs, Forms, Passes, Rescore, Search
 
     check_output_file(output, overwrite)
     if candidates.forms and normalize != "none":

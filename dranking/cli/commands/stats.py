@@ -18,7 +18,7 @@ from dranking.files.reading import arrow_input
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
-    from dranking.data.statistics.dataset import StatisticsDataset
+    from dranking.rankrls.statistics.dataset import StatisticsDataset
 
 stats = Commands(
     help="Build and update statistics stores.\n\nselect, tune and train rankrls use the statistics "
@@ -60,7 +60,7 @@ def build(
     """
     from dranking.data.forms_dataset import with_forms
     from dranking.engine.map_blocks import blocks_on
-    from dranking.rankers.gram.statistics_store import build_statistics
+    from dranking.rankrls.gram.statistics_store import build_statistics
 
     with execution.running(overwrite, memory_limit=memory_limit) as executor:
         source = columns.open(data)
@@ -89,7 +89,7 @@ def append(
     as_json: Json = False,
 ) -> None:
     """Add the queries of new data. The data of queries in the store is not needed."""
-    from dranking.rankers.gram.statistics_store import append_queries
+    from dranking.rankrls.gram.statistics_store import append_queries
 
     with execution.running(memory_limit=memory_limit) as executor:
         source = columns.open_later(data)
@@ -116,7 +116,7 @@ def relabel(
 
     Only the statistics of queries whose labels changed are computed anew.
     """
-    from dranking.rankers.gram.relabel_statistics import relabel_statistics
+    from dranking.rankrls.gram.relabel_statistics import relabel_statistics
 
     with execution.running() as executor:
         done = relabel_statistics(store, columns.open_later(data), executor=executor)
@@ -142,7 +142,7 @@ def expire(
     as_json: Json = False,
 ) -> None:
     """Drop old queries, by block or by time."""
-    from dranking.data.statistics.write_append_expire import expire_statistics
+    from dranking.rankrls.statistics.write_append_expire import expire_statistics
 
     numbers = names_in(blocks)
     if not all(number.isdecimal() for number in numbers):

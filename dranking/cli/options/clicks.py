@@ -97,9 +97,9 @@ class ClickOptions:
         self, scorer: Any, data: Place, metrics: str, columns: ColumnOptions, executor: Executor
     ) -> list[OffPolicyValue]:
         """The values of a scorer's pages, or their differences to those of another."""
+        from dranking.clicks.evaluation import REWARDS, evaluate_on_clicks
         from dranking.clicks.propensities.propensities import load_propensities
         from dranking.clicks.store.click_store import open_click_store
-        from dranking.tuning.click_evaluation import REWARDS, evaluate_on_clicks
 
         if self.clicks is None or self.propensities is None:
             raise UsageError("--clicks and --propensities are needed.")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
     from dranking.data.null_fill import NullPolicy
     from dranking.data.roles import Columns
-    from dranking.rankers.linear.model import LinearModel
+    from dranking.models.linear.model import LinearModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +111,8 @@ class ColumnOptions:
     def open_training_of(self, model: LinearModel, path: Place) -> Dataset:
         """Open the training data of a model, whose missing values are filled as for the model."""
         from dranking.data.filling import filled
-        from dranking.data.ingest.row_rules import values_of
-        from dranking.data.open import data_form
+        from dranking.ingestion.open import data_form
+        from dranking.ingestion.rows.row_rules import values_of
 
         if model.fill is None or data_form([path]) == "directory":
             return self._open(path, self.columns)
@@ -129,8 +129,8 @@ class ColumnOptions:
 
     def open_rows(self, path: Place, needed: Columns) -> Dataset:
         """Open data as `open_unlabelled` does; rows of a query of parquet files may lie apart."""
-        from dranking.data.open import data_form
         from dranking.data.parquet.dataset import ParquetDataset
+        from dranking.ingestion.open import data_form
 
         if data_form([path]) != "parquet":
             return self.open_unlabelled(path, needed)
@@ -139,7 +139,7 @@ class ColumnOptions:
 
     def id_columns(self, data: Place) -> tuple[str, str]:
         """Columns of query ids and document ids: those given, else those of a dataset directory."""
-        from dranking.data.open import data_form, open_dataset
+        from dranking.ingestion.open import data_form, open_dataset
 
         default, qid, docid = ColumnOptions(), self.qid_column, self.docid_column
         if data_form([data]) == "directory":
@@ -155,6 +155,6 @@ class ColumnOptions:
         )
 
     def _open(self, path: Place, columns: Columns, null: NullPolicy = "error") -> Dataset:
-        from dranking.data.open import open_dataset
+        from dranking.ingestion.open import open_dataset
 
         return open_dataset(path, columns=columns, where=self.where, null=null)

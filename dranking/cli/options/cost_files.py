@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dranking.errors import UsageError
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes
-from dranking.files.redaction import redacted
+from dranking.redaction import redacted
 
 
 class CostFile(NamedTuple):

@@ -57,8 +57,8 @@ def open_scorer(
     score_column
         Name of the column of scores in CSV or parquet; None means ``score``.
     """
-    from dranking.data.scores.read_scores import read_scores
-    from dranking.rankers.linear.model import load_model
+    from dranking.metrics.scores.read_scores import read_scores
+    from dranking.models.linear.model import load_model
 
     if not exists(path) or path.suffix == ".json" or _begins_as_json(path):
         return load_model(path).permitting_nulls(columns.null)
@@ -70,14 +70,14 @@ def open_scorer(
 
 def open_judged(data: Place, scorers: list[Any], columns: ColumnOptions) -> Dataset:
     """Judged data with what some scorers need, and nothing else of a table."""
-    from dranking.rankers.scorers import needed_columns
+    from dranking.models.scorers import needed_columns
 
     return columns.open_judged(data, needed_columns(scorers))
 
 
 def open_documents(data: Place, scorers: list[Any], columns: ColumnOptions) -> Dataset:
     """Data with what some scorers need, without labels."""
-    from dranking.rankers.scorers import needed_columns
+    from dranking.models.scorers import needed_columns
 
     return columns.open_unlabelled(data, needed_columns(scorers))
 
@@ -115,7 +115,7 @@ def ranks_by_column(
 
 def _has_columns(path: Place) -> bool:
     """Whether a place holds CSV or parquet."""
-    from dranking.data.scores.read_scores import score_form
+    from dranking.metrics.scores.read_scores import score_form
 
     if not exists(path) or path.suffix == ".json" or _begins_as_json(path):
         return False

@@ -200,7 +200,7 @@ def features_in(text: str) -> list[str]:
 
 def _features_of_model(path: Place) -> list[str]:
     """The features of a model, in the order of their selection if that is recorded."""
-    from dranking.rankers.linear.model import load_model
+    from dranking.models.linear.model import load_model
 
     model = load_model(path)
     names, selected = list(model.feature_names), model.provenance.get("selected", ())

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from dranking.files.redaction import redacted
+from dranking.redaction import redacted
 
 
 def typed_command(context: typer.Context) -> str:

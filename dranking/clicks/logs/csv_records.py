@@ -2,7 +2,7 @@
 
 A line break inside of a quoted field ends no record, and whether a byte is inside of one depends on
 all bytes before it. So each range is followed from every state that it may begin in
-(`dranking.kernels.text.csv_states`), side by side; the maps of states, one after another, say in
+(`dranking.clicks.kernels.csv_states`), side by side; the maps of states, one after another, say in
 which state each range begins.
 """
 
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from dranking.clicks.logs.files import LogPart
 from dranking.engine.executor import Executor
-from dranking.engine.ingest.gathering import results_of
 from dranking.files.places import Place
 from dranking.files.reading import open_input
+from dranking.ingestion.gathering import results_of
 
 STEP_BYTES = 1 << 23
 SHORT_STEP_BYTES = 1 << 16
@@ -68,7 +68,7 @@ def followed_states(place: Place, start: int, stop: int) -> States:
 
     A byte order mark at the beginning of the file is no part of its first field.
     """
-    from dranking.kernels.text.csv_states import N_STATES, follow, kinds_of_bytes
+    from dranking.clicks.kernels.csv_states import N_STATES, follow, kinds_of_bytes
 
     kinds, states = kinds_of_bytes(delimiter_of(place)), np.arange(N_STATES)
     with opened_bytes(place, start, stop) as file:
@@ -89,7 +89,7 @@ def record_start(place: Place, position: int, state: int) -> int:
     state
         The state before the byte before `position`.
     """
-    from dranking.kernels.text.csv_states import kinds_of_bytes, record_end
+    from dranking.clicks.kernels.csv_states import kinds_of_bytes, record_end
 
     if position == 0:
         return 0

@@ -11,8 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dranking.clicks.logs.columns import has_column
-from dranking.data.letor.text_ranges import TextRange, text_ranges
-from dranking.data.letor.text_source import is_compressed
 from dranking.data.parquet.hive_folders import folder_values
 from dranking.data.parquet.listing import is_hidden, parts_below
 from dranking.data.parquet.part import ParquetPart, read_part
@@ -20,6 +18,8 @@ from dranking.errors import DataError, UsageError, quoted
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import exists, file_size, list_files, open_input
 from dranking.files.table_formats import check_no_table_below, check_no_table_format
+from dranking.ingestion.letor.text_ranges import TextRange, text_ranges
+from dranking.ingestion.letor.text_source import is_compressed
 
 FileForm: TypeAlias = Literal["parquet", "ndjson", "csv"]
 

@@ -22,12 +22,12 @@ from dranking.clicks.logs.csv_records import delimiter_of, opened_bytes, record_
 from dranking.clicks.logs.files import CHUNK_ROWS, LogPart, check_columns
 from dranking.clicks.logs.utf8 import mended
 from dranking.clicks.logs.values import NO_TEXT
-from dranking.data.letor.text_source import line_chunks, line_start
 from dranking.data.parquet.files import ParquetFiles
 from dranking.data.parquet.part import ParquetPart, read_part
 from dranking.errors import DataError
 from dranking.files.places import Place
 from dranking.files.reading import file_size, open_input
+from dranking.ingestion.letor.text_source import line_chunks, line_start
 
 CHUNK_BYTES = 1 << 25
 """Bytes of text that are parsed at a time."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError
-from dranking.kernels.metrics import rank_order
+from dranking.metrics.kernels.measures import rank_order
 
 Integers = NDArray[np.int64]
 Texts = NDArray[np.str_]

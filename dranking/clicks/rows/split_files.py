@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dranking.data.ingest.scratch import Scratch
+from dranking.ingestion.rows.scratch import Scratch
 
 Ints = NDArray[np.int64]
 _WIDTHS = (np.int8, np.int16, np.int32)

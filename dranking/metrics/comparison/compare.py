@@ -163,7 +163,7 @@ def compare_values(
 ) -> Comparison:
     """Compare two models whose values of every query are known.
 
-    Parameters, figures, warnings and errors are those of `dranking.tuning.comparison.compare`,
+    Parameters, figures, warnings and errors are those of `dranking.models.comparison.compare`,
     except that `a` and `b` are results of `dranking.evaluate` or their `PerQuery` values.
     """
     a, b = per_query_of(a), per_query_of(b)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels import metrics as kernels
+from dranking.metrics.kernels import measures as kernels
 from dranking.metrics.ranking import Ranking
 
 

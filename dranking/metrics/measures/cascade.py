@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.errors import DataError
-from dranking.kernels import metrics as kernels
+from dranking.metrics.kernels import measures as kernels
 from dranking.metrics.ranking import Ranking
 
 HIGHEST_GRADE = 4.0

@@ -11,8 +11,8 @@ from dranking.clicks.labels.labels import Estimator, QueryWeights
 from dranking.clicks.off_policy.off_policy_value import LEAST_COVERED, MOST_MISSING
 from dranking.data.null_fill import NullPolicy
 from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT
-from dranking.export.formats import Format
 from dranking.files.places import Place, as_place
+from dranking.models.export.formats import Format
 from dranking.retrain.config.value_types import (
     STRICT,
     ConventionName,

@@ -10,8 +10,8 @@ from typing import Any
 
 from dranking.files.places import Place
 from dranking.files.reading import exists, read_bytes
-from dranking.files.redaction import redacted
 from dranking.files.writing.atomic_files import atomic_write
+from dranking.redaction import redacted
 
 
 @dataclass(frozen=True)

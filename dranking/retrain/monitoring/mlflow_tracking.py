@@ -16,7 +16,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dranking.errors import TryAgainError, UsageError
-from dranking.files.redaction import redacted
+from dranking.redaction import redacted
 from dranking.retrain.config.config import RetrainConfig
 from dranking.retrain.config.tables import MlflowConfig
 from dranking.retrain.outcome import Outcome

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dranking.errors import UsageError
-from dranking.files.redaction import redacted
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
+from dranking.redaction import redacted
 from dranking.retrain.config.config import RetrainConfig
 from dranking.retrain.markers import Cost
 from dranking.retrain.registry.storage import Storage

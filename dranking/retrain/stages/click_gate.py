@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from dranking.clicks.evaluation import values_of_pages
 from dranking.clicks.off_policy.off_policy import QueryValues
 from dranking.clicks.off_policy.off_policy_value import OffPolicyValue, off_policy_value
 from dranking.clicks.propensities.propensities import load_propensities
@@ -41,7 +42,6 @@ from dranking.retrain.results import Evaluated, Fitted
 from dranking.retrain.workflow import Run
 from dranking.retrain.workflows.later_clicks import fingerprint_of, judged_clicks
 from dranking.retrain.workflows.parts import Parts, joined_once
-from dranking.tuning.click_evaluation import values_of_pages
 
 CONVENTION = "position-based clicks"
 """Stands in place of the convention of measures in records of runs that are judged on clicks."""

@@ -7,10 +7,10 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from dranking.export.formats import zero_for_missing
 from dranking.files.reading import read_bytes
 from dranking.files.writing.atomic_files import atomic_write
-from dranking.rankers.linear.model import LinearModel
+from dranking.models.export.formats import zero_for_missing
+from dranking.models.linear.model import LinearModel
 from dranking.report.card import model_card
 from dranking.report.page import render
 from dranking.report.sections import page_of

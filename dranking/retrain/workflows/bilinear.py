@@ -17,18 +17,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dranking.data.texts.collection import Collection
-from dranking.data.texts.make_collection import text_collection
-from dranking.data.texts.preferences import SameClass
-from dranking.data.texts.tfidf import TextVectorizer
+from dranking.bilinear.estimator import BilinearRanker
+from dranking.bilinear.evaluation import evaluate_bilinear
+from dranking.bilinear.model import BilinearModel, load_bilinear_model
+from dranking.bilinear.texts.collection import Collection
+from dranking.bilinear.texts.make_collection import text_collection
+from dranking.bilinear.texts.preferences import SameClass
+from dranking.bilinear.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, UsageError
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists, read_bytes
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.bilinear.estimator import BilinearRanker
-from dranking.rankers.bilinear.evaluation import evaluate_bilinear
-from dranking.rankers.bilinear.model import BilinearModel, load_bilinear_model
 from dranking.report.content import Content, measures_of
 from dranking.retrain.gate.gate import PartDrift
 from dranking.retrain.registry.registry import MODEL_FOLDER

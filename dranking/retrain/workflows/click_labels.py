@@ -9,7 +9,6 @@ from dranking.clicks.labels.labels import LabelRules
 from dranking.clicks.propensities.propensities import load_propensities
 from dranking.clicks.store.click_store import ClickStore, open_click_store
 from dranking.data.dataset import Dataset
-from dranking.data.statistics.dataset import StatisticsDataset, is_statistics
 from dranking.data.store.dataset import StoredDataset
 from dranking.engine.executor import Executor
 from dranking.errors import DataError
@@ -17,8 +16,9 @@ from dranking.files.folders.manifests import OlderSchemaError
 from dranking.files.places import Place
 from dranking.files.reading import exists
 from dranking.files.writing.output_checks import MANIFEST_NAME
-from dranking.rankers.gram.relabel_statistics import relabel_statistics
-from dranking.rankers.gram.statistics_store import build_statistics
+from dranking.rankrls.gram.relabel_statistics import relabel_statistics
+from dranking.rankrls.gram.statistics_store import build_statistics
+from dranking.rankrls.statistics.dataset import StatisticsDataset, is_statistics
 from dranking.retrain.config.tables import ClicksConfig
 from dranking.retrain.results import ClickLabels
 from dranking.retrain.workflow import Run

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dranking.data.dataset import Dataset
-from dranking.data.statistics.dataset import StatisticsDataset, is_statistics
-from dranking.data.statistics.write_append_expire import expire_statistics
 from dranking.engine.executor import Executor
 from dranking.files.folders.manifests import OlderSchemaError
 from dranking.files.places import Place
-from dranking.rankers.gram.statistics_store import append_queries, build_statistics
+from dranking.rankrls.gram.statistics_store import append_queries, build_statistics
+from dranking.rankrls.statistics.dataset import StatisticsDataset, is_statistics
+from dranking.rankrls.statistics.write_append_expire import expire_statistics
 from dranking.retrain.workflows.parts import joined
 
 

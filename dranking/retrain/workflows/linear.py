@@ -10,15 +10,16 @@ from typing import cast
 
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
-from dranking.data.ingest.row_rules import HasFill
-from dranking.data.statistics.dataset import StatisticsDataset
-from dranking.engine.ingest.known_values import KnownValues, known_values
 from dranking.errors import DataError, UsageError
-from dranking.export.formats import SUFFIXES, export_model
 from dranking.files.places import Place
 from dranking.files.writing.atomic_files import atomic_write
+from dranking.ingestion.known_values import KnownValues, known_values
+from dranking.ingestion.rows.row_rules import HasFill
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.linear.model import LinearModel, load_model
+from dranking.models.evaluation import evaluate
+from dranking.models.export.formats import SUFFIXES, export_model
+from dranking.models.linear.model import LinearModel, load_model
+from dranking.rankrls.statistics.dataset import StatisticsDataset
 from dranking.report.content import Content
 from dranking.report.describe import describe, describe_unjudged
 from dranking.retrain.config.config import RetrainConfig
@@ -47,7 +48,6 @@ from dranking.retrain.workflows.drift import drift_between
 from dranking.retrain.workflows.incremental_statistics import sync_statistics
 from dranking.retrain.workflows.parts import Parts, joined, repeated_queries
 from dranking.retrain.workflows.profiles import Profile, parse_profile
-from dranking.tuning.evaluation import evaluate
 from dranking.tuning.families import family_of
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.scores import LEAVE_QUERY_OUT, Validation

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from dranking.data.concatenated import ConcatenatedDataset
 from dranking.data.dataset import Dataset
 from dranking.data.digits_ranking import digits_ranking
-from dranking.data.ingest.row_rules import HasFill, RowRules
-from dranking.data.open import data_form
 from dranking.data.roles import Columns
 from dranking.data.scaling import FeatureMoments, feature_moments, scaled, standard_of
 from dranking.data.store.dataset import StoredDataset
@@ -25,12 +23,14 @@ from dranking.data.store.write_dataset import write_dataset
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
-from dranking.engine.ingest.ingest import ingest
-from dranking.engine.ingest.known_values import measure_source
 from dranking.errors import DataError
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists, file_size, read_bytes
 from dranking.files.writing.output_checks import MANIFEST_NAME
+from dranking.ingestion.ingest import ingest
+from dranking.ingestion.known_values import measure_source
+from dranking.ingestion.open import data_form
+from dranking.ingestion.rows.row_rules import HasFill, RowRules
 from dranking.retrain.config.tables import DataConfig
 from dranking.retrain.sources.content_digests import DIGESTS_NAME, ContentDigests
 from dranking.retrain.sources.sources import (

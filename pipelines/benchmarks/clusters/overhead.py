@@ -8,7 +8,7 @@ from __future__ import annotations
 from dranking.cli.output import note
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import ThreadExecutor
-from dranking.rankers.greedy.path import Selection
+from dranking.rankrls.greedy.path import Selection
 from pipelines.benchmarks.clusters.runs import (
     WORKERS,
     Clock,

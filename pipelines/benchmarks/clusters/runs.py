@@ -18,9 +18,9 @@ from dranking.engine.choose_executor import get_executor
 from dranking.engine.cluster.starting.deploy import local_cluster
 from dranking.engine.executor import Executor
 from dranking.engine.tiles import Tiles
-from dranking.rankers.gram.moments import QueryMoments
-from dranking.rankers.greedy.path import Selection, SelectionRules
-from dranking.rankers.greedy.selection import select_paths
+from dranking.rankrls.gram.moments import QueryMoments
+from dranking.rankrls.greedy.path import Selection, SelectionRules
+from dranking.rankrls.greedy.selection import select_paths
 from pipelines.benchmarks.made import made_blocks
 
 QUERY_SIZE = 50
@@ -104,7 +104,7 @@ class Clock:
                 clock.started = time.perf_counter()
                 super().__init__(tiles)
 
-        with mock.patch("dranking.rankers.leave_query_out.dense.QueryMoments", LoadedBefore):
+        with mock.patch("dranking.rankrls.leave_query_out.dense.QueryMoments", LoadedBefore):
             selection = select(k, dataset, executor, memory_limit)
         return time.perf_counter() - self.started, selection
 

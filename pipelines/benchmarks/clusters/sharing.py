@@ -9,8 +9,8 @@ from typing import Any
 
 from dranking.data.dataset import Dataset
 from dranking.engine.tiles import Tiles
-from dranking.rankers.gram.moments import QueryMoments
-from dranking.rankers.gram.rows import GramRows
+from dranking.rankrls.gram.moments import QueryMoments
+from dranking.rankrls.gram.rows import GramRows
 from pipelines.benchmarks.clusters.runs import cores, executor_of, made, worker_processes
 from pipelines.benchmarks.harness import Figure, figure, interleaved, skipped
 

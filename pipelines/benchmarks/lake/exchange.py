@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from dranking.data.ingest.exchange_tasks import FILES_OF_RANGE, BucketFiles
-from dranking.data.ingest.scan import N_BINS
 from dranking.data.regrouping.layout import QUERY, SAMPLE, Summary, plan_segments
-from dranking.engine.ingest.exchange_rows import Exchange, exchange_rows
-from dranking.engine.ingest.order_rows import queries_in_order, scan_queries
-from dranking.engine.ingest.segment_memory import TaskMemory
+from dranking.ingestion.exchange_rows import Exchange, exchange_rows
+from dranking.ingestion.order_rows import queries_in_order, scan_queries
+from dranking.ingestion.rows.exchange_tasks import FILES_OF_RANGE, BucketFiles
+from dranking.ingestion.rows.scan import N_BINS
+from dranking.ingestion.segment_memory import TaskMemory
 from pipelines.benchmarks.harness import Figure, figure, peak_memory
 from pipelines.forecast import Sketch
 from pipelines.pass_costs import IngestSizes, row_bytes

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dranking as dr
-from dranking.data.ingest.plan_parquet import ColumnRules
 from dranking.data.parquet.part import _read_footer
 from dranking.data.roles import DEFAULT_COLUMNS
 from dranking.engine.executor import ThreadExecutor
-from dranking.engine.ingest.open_rows import open_parquet
 from dranking.files.places import as_place
+from dranking.ingestion.open_rows import open_parquet
+from dranking.ingestion.rows.plan_parquet import ColumnRules
 from pipelines.benchmarks.harness import Figure, figure
 from pipelines.benchmarks.lake.ingest import N_FEATURES, adjacent
 from pipelines.benchmarks.lake.trial import Trial

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dranking.data.ingest.row_source import IdBatch
-from dranking.data.ingest.scratch import Scratch
 from dranking.data.regrouping.layout import plan_segments
 from dranking.engine.cluster.dask_executor import DaskExecutor
-from dranking.engine.ingest.order_rows import queries_in_order, scan_queries
 from dranking.engine.tile_tasks import given
 from dranking.files.writing.debris import job_folder, new_token
+from dranking.ingestion.order_rows import queries_in_order, scan_queries
+from dranking.ingestion.rows.row_source import IdBatch
+from dranking.ingestion.rows.scratch import Scratch
 from pipelines.benchmarks.clusters.faults import started
 from pipelines.benchmarks.harness import Figure, figure, peak_memory
 

@@ -1,6 +1,6 @@
 """Features split over the tiles of two worker processes: the same bits, and the bytes sent.
 
-The bytes are counted twice: by the engine, as `dranking/rankers/greedy/THEORY.md` counts them, and
+The bytes are counted twice: by the engine, as `dranking/rankrls/greedy/THEORY.md` counts them, and
 by the workers, which also send bytes that have nothing to do with feature blocks. The data is made
 block by block in the temporary folder.
 """
@@ -19,8 +19,8 @@ from dranking.cli.output import note
 from dranking.data.dataset import Dataset
 from dranking.engine.cluster.starting.deploy import local_cluster
 from dranking.engine.tile_layout import tile_ranges
-from dranking.rankers.greedy.path import Selection, SelectionRules
-from dranking.rankers.greedy.selection import select_paths
+from dranking.rankrls.greedy.path import Selection, SelectionRules
+from dranking.rankrls.greedy.selection import select_paths
 from pipelines.benchmarks.harness import Figure, figure, resident, skipped
 from pipelines.benchmarks.made import made_blocks
 
@@ -134,7 +134,7 @@ def compared(data: Dataset, one: Run, several: Run, at: str) -> list[Figure]:
 
 
 def counted_by_design(data: Dataset) -> dict[str, int]:
-    """Bytes by the count of `dranking/rankers/greedy/THEORY.md`, where a pass fetches one row."""
+    """Bytes by the count of `dranking/rankrls/greedy/THEORY.md`, where a pass fetches one row."""
     m, n, queries = data.n_documents, data.n_features, data.n_queries
     ranges = len(tile_ranges(data, WORKERS, PARTS))
     others = PARTS - 1

@@ -15,9 +15,9 @@ from unittest import mock
 
 import dranking as dr
 from dranking.data.dataset import Dataset
-from dranking.rankers.greedy.path import Selection, SelectionRules
-from dranking.rankers.greedy.selection import select_paths
-from dranking.rankers.leave_query_out.memory_plan import MemoryPlan, plan_memory
+from dranking.rankrls.greedy.path import Selection, SelectionRules
+from dranking.rankrls.greedy.selection import select_paths
+from dranking.rankrls.leave_query_out.memory_plan import MemoryPlan, plan_memory
 from pipelines.benchmarks.harness import Figure, figure, interleaved, peak_memory, skipped
 from pipelines.benchmarks.made import made_blocks
 from pipelines.benchmarks.scale.speed import size_of
@@ -85,7 +85,7 @@ def made(folder: Path, n_documents: int) -> Dataset:
 
 def select_streaming(dataset: Dataset) -> Selection:
     """A selection that reads storage in every pass, even where the data would fit into memory."""
-    with mock.patch("dranking.rankers.greedy.selection.plan_memory", streaming_plan):
+    with mock.patch("dranking.rankrls.greedy.selection.plan_memory", streaming_plan):
         return select_paths(dataset, [1.0], SelectionRules(K), memory_limit=MEMORY)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from dranking.data.dataset import Dataset
-from dranking.rankers.greedy.path import Selection, SelectionRules
-from dranking.rankers.greedy.selection import select_paths
+from dranking.rankrls.greedy.path import Selection, SelectionRules
+from dranking.rankrls.greedy.selection import select_paths
 from pipelines.benchmarks import greedy
 from pipelines.benchmarks.greedy import Size, load_dataset, make_arrays
 from pipelines.benchmarks.harness import Figure, figure, interleaved, peak_memory

@@ -10,10 +10,10 @@ from unittest import mock
 
 import dranking as dr
 from dranking.data.dataset import Dataset
-from dranking.rankers.gram.moments import QueryMoments
-from dranking.rankers.gram.rows import GramRows
-from dranking.rankers.greedy.path import Selection, SelectionRules
-from dranking.rankers.greedy.selection import select_paths
+from dranking.rankrls.gram.moments import QueryMoments
+from dranking.rankrls.gram.rows import GramRows
+from dranking.rankrls.greedy.path import Selection, SelectionRules
+from dranking.rankrls.greedy.selection import select_paths
 from pipelines.benchmarks.greedy import Size, make_arrays
 from pipelines.benchmarks.harness import Figure, Sample, figure, skipped
 
@@ -102,5 +102,5 @@ class _PassClock:
                 clock.seconds += time.perf_counter() - start
 
         return mock.patch.multiple(
-            "dranking.rankers.leave_query_out.dense", QueryMoments=TimedMoments, GramRows=TimedRows
+            "dranking.rankrls.leave_query_out.dense", QueryMoments=TimedMoments, GramRows=TimedRows
         )

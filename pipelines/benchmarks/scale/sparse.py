@@ -19,10 +19,10 @@ from dranking.data.dataset import Dataset
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.tiles import Tiles
-from dranking.rankers.gram.moments import TotalMoments
-from dranking.rankers.greedy.path import Selection, SelectionRules
-from dranking.rankers.greedy.selection import select_paths
-from dranking.rankers.leave_query_out.memory_plan import plan_memory
+from dranking.rankrls.gram.moments import TotalMoments
+from dranking.rankrls.greedy.path import Selection, SelectionRules
+from dranking.rankrls.greedy.selection import select_paths
+from dranking.rankrls.leave_query_out.memory_plan import plan_memory
 from pipelines.benchmarks.harness import Figure, Sample, figure, interleaved, peak_memory
 
 DENSE = "the same selection over dense data"

@@ -18,8 +18,8 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.tiles import Tiles
-from dranking.rankers.gram.moments import QueryMoments
-from dranking.rankers.gram.rows import GramRows
+from dranking.rankrls.gram.moments import QueryMoments
+from dranking.rankrls.gram.rows import GramRows
 from pipelines.benchmarks import greedy
 from pipelines.benchmarks.greedy import Size, make_arrays, select
 from pipelines.benchmarks.harness import (

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 import dranking as dr
-from dranking.data.statistics.dataset import StatisticsDataset
-from dranking.data.statistics.write_append_expire import expire_statistics
-from dranking.rankers.gram.statistics_store import append_queries, build_statistics
+from dranking.rankrls.gram.statistics_store import append_queries, build_statistics
+from dranking.rankrls.statistics.dataset import StatisticsDataset
+from dranking.rankrls.statistics.write_append_expire import expire_statistics
 from pipelines.benchmarks.greedy import Arrays, Size, make_arrays, select
 from pipelines.benchmarks.harness import SHORT, Figure, figure, interleaved
 from pipelines.benchmarks.pairwise import write_text

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dranking.data.texts.collection import Collection
-from dranking.data.texts.make_collection import collection, text_collection
+from dranking.bilinear.texts.collection import Collection
+from dranking.bilinear.texts.make_collection import collection, text_collection
 from dranking.errors import DataError
 
 NEWSGROUPS = "20news/20news-bydate.tar.xz"

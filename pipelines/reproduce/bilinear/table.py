@@ -30,14 +30,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from dranking.bilinear.estimator import BilinearRanker
+from dranking.bilinear.evaluation import evaluate_bilinear
+from dranking.bilinear.kernels.sparse_weights import SparseWeights
+from dranking.bilinear.model import BilinearModel
+from dranking.bilinear.texts.preferences import same_class
+from dranking.bilinear.training import BilinearPoint
 from dranking.cli.output import note, print_json, print_table, progress_shown
-from dranking.data.texts.preferences import same_class
 from dranking.files.writing.atomic_files import atomic_write
-from dranking.kernels.bilinear.sparse_weights import SparseWeights
-from dranking.rankers.bilinear.estimator import BilinearRanker
-from dranking.rankers.bilinear.evaluation import evaluate_bilinear
-from dranking.rankers.bilinear.model import BilinearModel
-from dranking.rankers.bilinear.training import BilinearPoint
 from dranking.tuning.curves import save_figure
 from pipelines.reproduce.bilinear.corpora import Corpus, mnist, newsgroups
 

@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dranking.bilinear.estimator import BilinearRanker
+from dranking.bilinear.evaluation import evaluate_bilinear
+from dranking.bilinear.texts.collection import Collection
+from dranking.bilinear.texts.preferences import same_class
 from dranking.cli.output import note, print_json, print_table, progress_shown
-from dranking.data.texts.collection import Collection
-from dranking.data.texts.preferences import same_class
-from dranking.rankers.bilinear.estimator import BilinearRanker
-from dranking.rankers.bilinear.evaluation import evaluate_bilinear
 from pipelines.reproduce.bilinear.corpora import Corpus, mnist, newsgroups
 from pipelines.reproduce.bilinear.table import N_EPOCHS, Setting
 from pipelines.script import run_script

@@ -35,10 +35,10 @@ from dranking.cli.app import run
 from dranking.cli.output import print_json, print_table, progress_shown
 from dranking.clicks.store.write_store import write_click_store
 from dranking.data.dataset import Dataset
-from dranking.data.open import open_dataset
 from dranking.engine.progress import report
 from dranking.errors import DrankingError
-from dranking.rankers.rankrls.estimator import RankRLS
+from dranking.ingestion.open import open_dataset
+from dranking.rankrls.estimator import RankRLS
 from pipelines.reproduce.clicks.users import (
     DEPTH,
     RATES,

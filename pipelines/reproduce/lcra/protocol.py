@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dranking.data.dataset import Dataset
-from dranking.data.open import open_dataset
 from dranking.data.scaling import scaled
 from dranking.data.tables.in_memory import from_arrays
 from dranking.errors import DataError
+from dranking.ingestion.open import open_dataset
 from dranking.metrics.comparison.significance import paired_t_test
 from dranking.tuning.families import ModelName
 from dranking.tuning.folds import QueryKFold

@@ -16,7 +16,7 @@ parameters could give more. This figure flatters methods with more settings to c
 
 Tsivtsivadze, Hofmann, Heskes: Large Scale Co-Regularized Ranking, 2012. The paper
 prints one figure for each data set of LETOR 3.0, without a spread; the errata stand in
-`dranking/rankers/pairwise/THEORY.md`.
+`dranking/pairwise/THEORY.md`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 
 import dranking as dr
 from dranking.data.null_fill import NullFill
-from dranking.export.formats import FORMATS
+from dranking.models.export.formats import FORMATS
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def plain_scores(model, frame):
 def test_rows_that_lie_apart_are_scored_in_their_order(
     dranking, frame, mixed, tmp_path, monkeypatch, normalize
 ):
-    monkeypatch.setattr("dranking.rankers.write_scores.BLOCKS_PER_PART", 1)
+    monkeypatch.setattr("dranking.models.write_scores.BLOCKS_PER_PART", 1)
     model = model_of(frame, normalize, tmp_path / "m.json")
     data = written(tmp_path / "mixed", mixed)
     code, out, told = dranking("predict", model, data, "--output", tmp_path / "scores", "--json")

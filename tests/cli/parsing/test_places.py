@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import dranking as dr
-from dranking.data.statistics.write_append_expire import expire_statistics
 from dranking.files.places import as_place
 from dranking.files.reading import list_files, read_bytes
-from dranking.rankers.gram import statistics_store as statistics
+from dranking.rankrls.gram import statistics_store as statistics
+from dranking.rankrls.statistics.write_append_expire import expire_statistics
 
 
 @pytest.fixture

@@ -21,13 +21,13 @@ from dranking.clicks.propensities.propensities import (
 )
 from dranking.clicks.store.write_store import write_click_store
 from dranking.data.blocks import QueryBlock
-from dranking.data.open import open_dataset
 from dranking.data.store.write_dataset import write_dataset
 from dranking.data.store.zarr_arrays import ColumnReader
 from dranking.data.tables.in_memory import MemoryDataset
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import ClickWarning, DataError, UsageError
 from dranking.files.writing import links
+from dranking.ingestion.open import open_dataset
 from tests.clicks.made import counts_of, simulated_rows
 from tests.reference.clicks import label
 

@@ -10,6 +10,7 @@ import pytest
 
 import dranking as dr
 from dranking.cli.app import run
+from dranking.clicks.evaluation import evaluate_on_clicks
 from dranking.clicks.hashes import hashed_texts
 from dranking.clicks.labels.label_dataset import label_dataset
 from dranking.clicks.labels.labels import LabelRules
@@ -23,8 +24,7 @@ from dranking.clicks.store.source import CountsInMemory
 from dranking.clicks.store.write_store import write_click_store
 from dranking.data.concatenated import ConcatenatedDataset
 from dranking.errors import ClickWarning, DataError, UsageError
-from dranking.rankers.linear.model import LinearModel
-from dranking.tuning.click_evaluation import evaluate_on_clicks
+from dranking.models.linear.model import LinearModel
 from tests.clicks.made import COLUMNS, counts_of, simulated_rows
 from tests.reference.off_policy import ends_of_difference, page_value
 

@@ -7,7 +7,7 @@ import pytest
 from dranking.clicks.rows.split_files import BucketParts, Routed, get_joined, put_split
 from dranking.clicks.sessions.row_sums import SAMPLE, sums_if_fewer, sums_of_rows
 from dranking.clicks.sessions.runs import Runs, runs_of
-from dranking.data.ingest.scratch import Scratch
+from dranking.ingestion.rows.scratch import Scratch
 
 
 def events(rng, n_rows):

@@ -23,7 +23,7 @@ from dranking.files.places import as_place, is_local
 from dranking.files.writing import commit
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.commit import begin_directory
-from dranking.rankers.leave_query_out.memory_plan import Needs
+from dranking.rankrls.leave_query_out.memory_plan import Needs
 from tests.data.store.blocks import assert_same, simple_block
 
 

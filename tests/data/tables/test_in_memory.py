@@ -9,8 +9,8 @@ from scipy import sparse
 
 from dranking.data.roles import Columns
 from dranking.data.tables.in_memory import MemoryDataset, from_arrays, from_table
-from dranking.engine.ingest.ingest import ingest
 from dranking.errors import DataError, UsageError
+from dranking.ingestion.ingest import ingest
 
 RNG = np.random.default_rng(0)
 SIZES = (3, 1, 5, 4, 2)

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import dranking as dr
+from dranking.bilinear.texts.preferences import read_tuples
 from dranking.clicks.interleaving.credit_files import read_credits
 from dranking.clicks.logs.files import find_logs
 from dranking.clicks.propensities.propensity_table import read_propensity_table
-from dranking.data.texts.preferences import read_tuples
 from dranking.errors import DataError
 from dranking.files.places import as_place
 

@@ -12,7 +12,7 @@ import dranking as dr
 from dranking.engine.cluster.open_executor import open_executor
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import TryAgainError
-from dranking.rankers.gram.rows import GramRows
+from dranking.rankrls.gram.rows import GramRows
 from pipelines.benchmarks.clusters.faults import (
     FaultInjector,
     random_kills,
@@ -21,8 +21,8 @@ from pipelines.benchmarks.clusters.faults import (
     wait_for_workers,
 )
 from tests.engine.faults import scheduler_process
-from tests.rankers.greedy.wrong_upcoming import WrongPredictor
-from tests.rankers.problems import random_problem
+from tests.models.problems import random_problem
+from tests.rankrls.greedy.wrong_upcoming import WrongPredictor
 
 pytestmark = [
     pytest.mark.cluster,
@@ -73,7 +73,7 @@ def test_rows_that_made_way_for_others_are_computed_again(
             monkeypatch.undo()
 
     monkeypatch.setattr(
-        "dranking.rankers.greedy.forward.PickPredictor", WrongPredictor
+        "dranking.rankrls.greedy.forward.PickPredictor", WrongPredictor
     )  # so that some make way
     monkeypatch.setattr(GramRows, "fetch", fetch_and_lose_a_worker)
     found = ranker.fit(stored, executor=cluster_and_client[1])

@@ -14,8 +14,8 @@ from dranking.engine.cluster.starting.deploy import LOOPBACK, start
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.tile_layout import tile_ranges
 from dranking.engine.tree_sum import combining_tasks
-from dranking.rankers.leave_query_out.memory_plan import Needs
-from tests.rankers.problems import random_problem
+from dranking.rankrls.leave_query_out.memory_plan import Needs
+from tests.models.problems import random_problem
 
 pytestmark = pytest.mark.cluster
 

@@ -9,7 +9,7 @@ from dranking.engine.choose_executor import get_executor
 from dranking.engine.cluster.performance_report import performance_report
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import UsageError
-from tests.rankers.problems import random_problem
+from tests.models.problems import random_problem
 
 pytestmark = [
     pytest.mark.cluster,

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from dranking.data.open import open_dataset
 from dranking.errors import DataError, UsageError
 from dranking.files.writing import local_output
 from dranking.files.writing.atomic_files import atomic_path, atomic_write, new_folder, put_part
 from dranking.files.writing.clean import clean
 from dranking.files.writing.commit import begin_directory, new_directory
+from dranking.ingestion.open import open_dataset
 from tests.files.writing.directories import (
     OURS,
     content_of,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dranking.data.texts.make_collection import collection
+from dranking.bilinear.texts.make_collection import collection
 from pipelines.benchmarks import bilinear, harness
 from pipelines.reproduce.bilinear.corpora import Corpus
 from tests.reference import bilinear as reference

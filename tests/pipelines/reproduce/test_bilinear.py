@@ -8,10 +8,10 @@ import tarfile
 import numpy as np
 import pytest
 
-from dranking.data.texts.preferences import same_class
-from dranking.rankers.bilinear import training as bilinear_training
-from dranking.rankers.bilinear.estimator import BilinearRanker
-from dranking.rankers.bilinear.evaluation import evaluate_bilinear
+from dranking.bilinear import training as bilinear_training
+from dranking.bilinear.estimator import BilinearRanker
+from dranking.bilinear.evaluation import evaluate_bilinear
+from dranking.bilinear.texts.preferences import same_class
 from pipelines.reproduce.bilinear import table as bilinear
 from pipelines.reproduce.bilinear import tuning
 from pipelines.reproduce.bilinear.corpora import mnist, newsgroups

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import dranking
-from dranking.data.open import open_dataset
 from dranking.errors import DataError, TryAgainError, UsageError
+from dranking.ingestion.open import open_dataset
 from dranking.metrics.measures.by_name import get_measure
 from dranking.retrain.config.config import load_config
 from dranking.retrain.registry.registry import Registry

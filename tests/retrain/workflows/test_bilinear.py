@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from upath import UPath
 
-from dranking.data.texts.make_collection import text_collection
+from dranking.bilinear.model import load_bilinear_model
+from dranking.bilinear.texts.make_collection import text_collection
 from dranking.errors import DataError, TryAgainError, UsageError
-from dranking.rankers.bilinear.model import load_bilinear_model
 from dranking.retrain.config.config import load_config
 from dranking.retrain.registry.registry import MODEL_FOLDER, Registry
 from dranking.retrain.runner import retrain

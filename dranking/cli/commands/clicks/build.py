@@ -15,7 +15,7 @@ from dranking.cli.parsing.topics import Commands
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
-    from dranking.clicks.build.click_log import ClickFacts, ClickLog
+    from dranking.clicks.counting.click_log import ClickFacts, ClickLog
     from dranking.clicks.logs.columns import LogColumns
     from dranking.clicks.store.click_store import ClickStore
 
@@ -162,7 +162,7 @@ class LogOptions:
 
     def log(self, columns: LogColumns) -> ClickLog:
         """The log as `build_clicks` takes it."""
-        from dranking.clicks.build.click_log import ClickLog
+        from dranking.clicks.counting.click_log import ClickLog
 
         return ClickLog(
             form=self.form,
@@ -221,8 +221,8 @@ def build(
     A session belongs to the night (in UTC) in which it began. A result that is clicked twice in a
     session counts once. Ids of sessions are not kept, those of users and queries as salted hashes.
     """
-    from dranking.clicks.build.build import build_clicks
-    from dranking.data.open import open_dataset
+    from dranking.clicks.counting.build import build_clicks
+    from dranking.ingestion.open import open_dataset
 
     with execution.running(overwrite) as executor:
         store, found = build_clicks(

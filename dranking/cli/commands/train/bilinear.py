@@ -135,8 +135,8 @@ def bilinear(
     as_json: Json = False,
 ) -> None:
     """Train a sparse bilinear ranker: weights of word pairs, learned from preferences."""
-    from dranking.data.texts.open_collection import open_collection
-    from dranking.rankers.bilinear.estimator import BilinearRanker
+    from dranking.bilinear.estimator import BilinearRanker
+    from dranking.bilinear.texts.open_collection import open_collection
 
     _check_source(source)
     check_output_directory(output, overwrite)
@@ -177,7 +177,7 @@ def bilinear(
 
 def read_preferences(source: Any, queries: Any, documents: Any) -> Any:
     """Read the preferences that the options name."""
-    from dranking.data.texts.preferences import read_qrels, read_tuples, same_class
+    from dranking.bilinear.texts.preferences import read_qrels, read_tuples, same_class
 
     if source.qrels is not None:
         return read_qrels(source.qrels, queries, documents)

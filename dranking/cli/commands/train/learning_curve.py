@@ -26,7 +26,7 @@ def check_learning_curve(path: Place, overwrite: bool) -> None:
 
 def save_learning_curve(curve: Sequence[Any], metric: str, path: Place, overwrite: bool) -> None:
     """Write or draw a learning curve and its metric."""
-    from dranking.rankers.training.learning_curve import plot_learning_curve
+    from dranking.models.training.learning_curve import plot_learning_curve
     from dranking.tuning.curves import measure_label, save_figure
 
     points = [asdict(point) for point in curve]

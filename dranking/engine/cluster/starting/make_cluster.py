@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 from dranking.engine.cluster.deadlines import DeadlineError, setting, within
 from dranking.errors import DrankingError, TryAgainError, UsageError
 from dranking.files.reading import exists
-from dranking.files.redaction import without_secrets
+from dranking.redaction import without_secrets
 
 Maker: TypeAlias = Callable[[dict[str, Any]], Any]
 

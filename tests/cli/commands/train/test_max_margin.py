@@ -11,9 +11,9 @@ import pytest
 from typer.main import get_command
 
 import dranking as dr
-from dranking.bounds.caps import Caps
-from dranking.bounds.report import risk_bounds
 from dranking.cli.app import app
+from dranking.max_margin.bounds.caps import Caps
+from dranking.max_margin.bounds.report import risk_bounds
 
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]

@@ -120,7 +120,7 @@ COMPILES = """
 from functools import partial
 import numpy as np
 from dranking.engine.cluster.open_executor import open_executor
-from dranking.kernels.gram.double_double import sum_of_pairs, sums_of_products
+from dranking.rankrls.kernels.gram.double_double import sum_of_pairs, sums_of_products
 
 if __name__ == "__main__":
     pairs = np.ones((2, 1, 1))

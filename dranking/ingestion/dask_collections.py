@@ -1,0 +1,400 @@
+"""The arguments of `fit` as a data set, Dask collections included; data sets as collections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.data.filling import filled
+from dranking.data.null_fill import NullPolicy, check_policy
+from dranking.data.roles import QID, RELEVANCE, Columns
+from dranking.data.tables.alignment import (
+    in_no_order,
+    weights_by_id,
+    weights_of_queries,
+)
+from dranking.data.tables.any_table import is_dask, is_dask_frame, is_table
+from dranking.data.tables.columns import DASK_FRAME, Layout, find_layout
+from dranking.data.tables.feature_names import default_feature_names
+from dranking.data.tables.in_memory import MemoryDataset, rows_in_memory
+from dranking.data.tables.numeric_values import Nullable
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import Executor
+from dranking.engine.map_blocks import blocks_on
+from dranking.engine.placed_dataset import PlacedDataset, columns_of_block
+from dranking.errors import DataError, UsageError
+from dranking.files.places import is_path
+from dranking.ingestion.collections.arguments import Partitions, partitions_of
+from dranking.ingestion.collections.assembly import Recipe, submit_blocks
+from dranking.ingestion.collections.block_plan import BlockPlan
+from dranking.ingestion.collections.compute import as_current, computed, persisted
+from dranking.ingestion.collections.known_arrays import BLOCKS, check_known
+from dranking.ingestion.collections.partitions import FEATURES, Lines, lines_of, schema_of
+from dranking.ingestion.open import open_dataset
+
+NO_QID = (
+    "qid is missing; pass the query id of each row as qid=. In pipelines, GridSearchCV and "
+    "cross_val_score, call sklearn.set_config(enable_metadata_routing=True), let the ranker ask "
+    "for the ids, .set_fit_request(qid=True), and pass qid= to fit, or params={'qid': qid} to "
+    "cross_val_score."
+)
+"""The error for rows without query ids."""
+
+
+def as_dataset(
+    X: Any,
+    y: Any = None,
+    *,
+    qid: Any = None,
+    query_weights: Any = None,
+    nullable: Nullable = False,
+    executor: Any = None,
+) -> Dataset:
+    """Make a data set of the arguments of an estimator's `fit`.
+
+    Dask collections become blocks where their partitions lie, on the workers of the executor's
+    cluster; without a cluster, in this process. Rows of a query that lie apart are brought
+    together: queries come in the order of their first rows, the rows of a query in the order of the
+    collection. Blocks have the borders of data in memory in the same order.
+
+    Parameters
+    ----------
+    X
+        A `Dataset` (`y`, `qid` and `query_weights` must then be None); a path or URL; a table as
+        `from_table` takes it, or a dask DataFrame of this form; features in any form that
+        `from_arrays` takes; or a dask array of features, whose chunks may be sparse.
+    y, qid
+        As in `dranking.from_arrays`. With a table or dask DataFrame: names of its columns, or None
+        for its columns `relevance` and `qid`; a Series beside a dask DataFrame is refused. Dask
+        arrays are taken of arrays in memory and of stored chunks, see
+        `dranking.ingestion.collections.known_arrays`.
+    query_weights
+        As in `dranking.from_arrays`; by query id alone for a dask DataFrame, and for dask arrays
+        in which rows of a query lie apart.
+    nullable
+        Whether values may be missing, which are NaN then: of all features, or, in memory, of each
+        feature. A data set is what it is.
+    executor
+        "threads" or a `distributed.Client`; None means the current client, else threads.
+
+    Raises
+    ------
+    UsageError
+        If a data set comes with `y` or `qid`, or arrays without `qid`; if features, grades and
+        query ids may belong to different rows.
+    DataError
+        If the data has a flaw that `dranking.from_arrays` refuses.
+    TryAgainError
+        If a partition was computed again after a worker was lost, and holds other rows.
+    """
+    if isinstance(X, Dataset):
+        if y is not None or qid is not None or query_weights is not None:
+            raise UsageError("a data set holds its own relevance, qid and weights; pass it alone.")
+        return X
+    if is_table(X) or is_path(X):
+        named = _named_columns(X, y, qid, query_weights)
+        if named is not None:
+            return open_dataset(X, columns=named.nullable_if(bool(np.any(nullable))))
+    if is_dask(X):
+        run = get_executor(executor)
+        return place(X, y, qid, query_weights, run, nullable=bool(np.any(nullable))).dataset
+    if qid is None:
+        raise UsageError(NO_QID)
+    labels = {"y": y, "qid": qid}
+    lazy = {name: value for name, value in labels.items() if is_dask(value)}
+    if lazy:
+        check_known({"X": X, **{n: value for n, value in labels.items() if value is not None}})
+        labels |= dict(zip(lazy, computed(get_executor(executor), [*lazy.values()]), strict=True))
+    return rows_in_memory(
+        X, labels["y"], labels["qid"], query_weights=query_weights, nullable=nullable
+    )
+
+
+def training_dataset(
+    X: Any,
+    y: Any = None,
+    *,
+    qid: Any = None,
+    query_weights: Any = None,
+    null: NullPolicy = "error",
+    executor: Any = None,
+) -> Dataset:
+    """The arguments of `as_dataset` as training data, whose missing values are filled.
+
+    Raises
+    ------
+    UsageError
+        If there is no such policy, or a data set comes with one.
+    """
+    nullable = check_policy(null)
+    if nullable and isinstance(X, Dataset):
+        raise UsageError(
+            "null: not for a data set, whose missing values were filled when it was made: pass "
+            "null= to open_dataset, from_table or from_arrays."
+        )
+    run = get_executor(executor)
+    data = as_dataset(X, y, qid=qid, query_weights=query_weights, nullable=nullable, executor=run)
+    return filled(data, null, blocks_on(run))
+
+
+def _named_columns(X: Any, y: Any, qid: Any, query_weights: Any) -> Columns | None:
+    """The columns of grades and query ids of a table or path; None if both come as arrays.
+
+    Raises
+    ------
+    UsageError
+        If only one of the two is the name of a column, or both are and weights come as an array.
+    """
+    texts = [name for name, value in (("y", y), ("qid", qid)) if isinstance(value, str)]
+    if _names_column(y) and _names_column(qid) and query_weights is None:
+        return Columns(qid=qid or QID, relevance=y or RELEVANCE)
+    if is_path(X):
+        raise UsageError(
+            "X is a path, so that y and qid are names of columns of the data there, or left out, "
+            "and weights of queries are a column too; or read the data, and pass arrays."
+        )
+    if len(texts) == 1:
+        other = "qid" if texts == ["y"] else "y"
+        raise UsageError(
+            f"{texts[0]} is the name of a column, and {other} is not. Name both columns, "
+            "fit(table, y='grade', qid='query_id'); or give both as arrays, beside a table of "
+            "features alone."
+        )
+    if texts:
+        raise UsageError(
+            "y and qid are names of columns of the table, and query_weights are given. Give all "
+            "three as arrays; or the weights as a column: dranking.from_table(table, "
+            "dranking.Columns(qid=..., relevance=..., weight=...))."
+        )
+    return None
+
+
+class Placed(NamedTuple):
+    """A Dask collection as a data set.
+
+    Attributes
+    ----------
+    dataset
+        The data set, with blocks where the partitions lie.
+    plan
+        The queries that each partition and each block holds.
+    partitions
+        The collection itself.
+    """
+
+    dataset: Dataset
+    plan: BlockPlan
+    partitions: Partitions
+
+
+def place(
+    X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor, *, nullable: bool = False
+) -> Placed:
+    """A dask DataFrame or dask array as a data set; arguments and errors as in `as_dataset`."""
+    if is_dask_frame(X):
+        y, qid = RELEVANCE if y is None else y, QID if qid is None else qid
+        if query_weights is not None and (query_weights := weights_by_id(query_weights)) is None:
+            raise in_no_order("the rows of a dask DataFrame may come in any order")
+    elif qid is None:
+        raise UsageError(NO_QID)
+    with as_current(executor):  # the way in which Dask shuffles depends on the client
+        given = partitions_of(X, y, qid, partial(computed, executor))
+    parts = persisted(executor, given.parts)
+    lines = executor.gather([executor.submit(lines_of, part, name="scan") for part in parts])
+    plan = BlockPlan(lines)
+    layout = _layout(executor, given, parts, lines, plan.qid_is_text)
+    names = layout.feature_names
+    if given.is_sparse:
+        names = default_feature_names(given.width or 0)
+    recipe = Recipe(layout, len(names), given.is_sparse, nullable)
+    weights = _query_weights(query_weights, plan, layout)
+    digests = [part.digest for part in lines]
+    blocks = submit_blocks(executor, plan, parts, digests, recipe, weights)
+    del parts  # from here on, tasks hold the parts that they need
+    if executor.in_process:
+        in_memory = MemoryDataset(executor.gather(blocks), names, roles=layout.roles)
+        in_memory.has_nulls = nullable
+        return Placed(in_memory, plan, given)
+    dataset = PlacedDataset(
+        executor,
+        blocks,
+        blocks=plan.infos(None if given.is_sparse else len(names)),
+        query_ids=plan.query_ids,
+        feature_names=names,
+        roles=layout.roles,
+        is_sparse=given.is_sparse,
+    )
+    dataset.has_nulls = nullable
+    dataset.block_digests()  # flaws of the data are errors here, not in the midst of a fit
+    return Placed(dataset, plan, given)
+
+
+def _layout(
+    executor: Executor,
+    given: Partitions,
+    parts: Sequence[Any],
+    lines: Sequence[Lines],
+    qid_is_text: bool,
+) -> Layout:
+    """Roles of the columns of the parts; types are those of all parts together."""
+    if given.is_sparse:
+        return Layout(given.roles, (), qid_is_text=qid_is_text)
+    if given.width is not None:
+        return Layout(given.roles, (FEATURES,), given.width, qid_is_text)
+    of_schema = {part.schema: number for number, part in enumerate(lines) if len(part.ids)}
+    schemas = executor.gather(
+        [executor.submit(schema_of, parts[n], name="schema") for n in sorted(of_schema.values())]
+    )
+    try:
+        schema = pa.unify_schemas(schemas, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise DataError(f"a column of the dask DataFrame mixes types ({error}).") from error
+    roles = given.roles
+    columns = Columns(roles.qid, roles.relevance, roles.docid, roles.weight)
+    layout = find_layout(schema, columns, DASK_FRAME)
+    return replace(layout, qid_is_text=qid_is_text)
+
+
+def _query_weights(
+    query_weights: Any, plan: BlockPlan, layout: Layout
+) -> NDArray[np.float64] | None:
+    """(n_queries,) weights in the order of the queries; None if they are a column or all ones."""
+    if query_weights is None:
+        return None
+    if layout.roles.weight is not None:
+        raise UsageError(
+            f"query_weights are given, and X has the column {layout.roles.weight!r}; drop one."
+        )
+    apart = "" if plan.is_adjacent else "rows of queries lie apart and are brought together"
+    return weights_of_queries(query_weights, plan.query_ids, apart)
+
+
+def to_dask_array(dataset: Dataset) -> tuple[Any, Any, Any]:
+    """A data set as dask arrays with one chunk per block; computing a chunk reads its block.
+
+    The arrays have no record of scalings and of values that were filled in for missing ones.
+
+    Returns
+    -------
+    X
+        (n_documents, n_features) float32; the chunks of sparse data are `csr_array`.
+    y
+        (n_documents,) float64 relevance; NaN means unlabelled.
+    qid
+        (n_documents,) query ids, int64 or object.
+    """
+    import dask.array as da
+    from dask import delayed
+
+    no_columns = np.empty(0, dtype=np.intp)
+    qid_type = _qid(dataset.block(0, no_columns)).dtype
+    meta = _sparse_meta(dataset.n_features) if dataset.is_sparse else None
+    parts: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+    for index, info in enumerate(dataset.blocks):
+        block = _delayed_block(dataset, index)
+        # Sparse blocks cannot be read without their features: one read then serves X, y and qid.
+        labels = block if dataset.is_sparse else _delayed_block(dataset, index, no_columns)
+        n = info.n_documents
+        shape = (n, dataset.n_features)
+        parts[0].append(_chunk(delayed(_features)(block), shape, np.float32, meta))
+        parts[1].append(_chunk(delayed(_relevance)(labels), (n,), np.float64))
+        parts[2].append(_chunk(delayed(_qid)(labels), (n,), qid_type))
+    X, y, qid = (da.concatenate(part) for part in parts)
+    return X, y, qid
+
+
+def _chunk(value: Any, shape: tuple[int, ...], dtype: Any, meta: Any = None) -> Any:
+    """An array of one delayed chunk, whose name says that it is made of a block."""
+    import dask.array as da
+
+    name = f"{BLOCKS}{value.key}"
+    return da.from_delayed(value, shape, dtype=dtype, meta=meta, name=name)
+
+
+def to_dask_dataframe(dataset: Dataset) -> Any:
+    """A data set as a dask DataFrame with one partition per block; computing it reads the block.
+
+    The DataFrame has no record of scalings and of values that were filled in for missing ones.
+
+    Returns
+    -------
+    Columns `qid`, `docid` if the data has document ids, `relevance` and `weight`, then a float32
+    column for each feature, under the feature's name.
+    """
+    import dask.dataframe as dd
+    from dask import delayed
+
+    names = list(dataset.feature_names)
+    with_doc_ids = _has_doc_ids(dataset)
+    empty = _frame(dataset.block(0), names, with_doc_ids).iloc[:0]
+    parts = [
+        delayed(_frame)(_delayed_block(dataset, b), names, with_doc_ids)
+        for b in range(dataset.n_blocks)
+    ]
+    return dd.from_delayed(parts, meta=empty, verify_meta=False)
+
+
+def _delayed_block(dataset: Dataset, index: int, columns: NDArray[np.intp] | None = None) -> Any:
+    """A delayed block: the task reads the block, or holds this one block of data in memory."""
+    from dask import delayed
+
+    if isinstance(dataset, PlacedDataset):
+        task = delayed(dataset.tasks[index])
+        return task if columns is None else delayed(columns_of_block, pure=False)(task, columns)
+    if dataset.in_memory:
+        return delayed(dataset.block(index, columns), pure=False, traverse=False)
+    return delayed(dataset.block, pure=False)(index, columns)
+
+
+def _has_doc_ids(dataset: Dataset) -> bool:
+    """Whether any block has document ids; blocks without ids may be among them."""
+    no_columns = np.empty(0, dtype=np.intp)
+    blocks = dataset.read_blocks(columns=no_columns)
+    return any(block.doc_ids is not None for block in blocks)
+
+
+def _names_column(value: Any) -> bool:
+    """Whether a value is the name of a column, or None for the default name."""
+    return value is None or isinstance(value, str)
+
+
+def _features(block: QueryBlock) -> Any:
+    return block.features
+
+
+def _relevance(block: QueryBlock) -> Any:
+    return block.relevance
+
+
+def _qid(block: QueryBlock) -> Any:
+    ids = np.asarray(block.query_ids.to_numpy(zero_copy_only=False))
+    return np.repeat(ids, np.diff(block.query_ptr))
+
+
+def _sparse_meta(n_features: int) -> Any:
+    from scipy import sparse
+
+    return sparse.csr_array((0, n_features), dtype=np.float32)
+
+
+def _frame(block: QueryBlock, names: list[str], with_doc_ids: bool) -> Any:
+    import pandas as pd
+
+    columns: dict[str, Any] = {"qid": _qid(block)}
+    if with_doc_ids:
+        ids = pa.nulls(block.n_documents) if block.doc_ids is None else block.doc_ids
+        columns["docid"] = ids.to_pandas(integer_object_nulls=True)
+    columns["relevance"] = block.relevance
+    columns["weight"] = np.repeat(block.weights, np.diff(block.query_ptr))
+    features = block.features.toarray() if block.is_sparse else block.features
+    return pd.concat(
+        [pd.DataFrame(columns), pd.DataFrame(np.asarray(features), columns=names)], axis=1
+    )

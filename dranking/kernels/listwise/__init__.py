@@ -1,4 +1,0 @@
-"""Losses over whole rankings: most violated rankings, linear assignment, a simplex solver.
-
-The mathematics is in ``dranking/rankers/max_margin/THEORY.md``.
-"""

@@ -1,0 +1,4 @@
+"""Losses over whole rankings: most violated rankings, linear assignment, a simplex solver.
+
+The mathematics is in ``dranking/max_margin/THEORY.md``.
+"""

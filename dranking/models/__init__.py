@@ -1,0 +1,8 @@
+"""Models, what scores documents, its evaluation, and what the rankers of all papers share.
+
+`linear` has linear models and the base class of all rankers that make them, `training` the epochs,
+learning curves, validation and checkpoints of iterative training, and `export` writes linear models
+for search engines, databases and services. `load` reads stored models, `scorers` opens whatever
+scores documents, `given_scores` joins scores to documents, and `write_scores` writes scores.
+`evaluation` measures how well a model ranks a data set, and `comparison` compares two models.
+"""

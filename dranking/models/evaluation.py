@@ -1,0 +1,139 @@
+"""Evaluation of a linear model on a judged data set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.progress import report
+from dranking.errors import DataError, UsageError
+from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
+from dranking.metrics.evaluate import Summary
+from dranking.metrics.measures.by_name import get_measures
+from dranking.metrics.per_query import ID_COLUMN, PerQuery
+from dranking.models.scorers import judged_dataset, measure, scorer_beside
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULT_METRICS = ("map", "p@10", "mean_ndcg", "ndcg@10")
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Measures of a model on a data set.
+
+    Attributes
+    ----------
+    per_query
+        Value of each measure for each query.
+    """
+
+    per_query: PerQuery
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Means over the queries that count, and numbers of excluded queries."""
+        return self.per_query.summary()
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Mean of each measure; NaN for a measure for which no query counts."""
+        return self.summary.metrics
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries of the data set."""
+        return self.summary.n_queries
+
+    @property
+    def n_excluded(self) -> int:
+        """Number of queries that at least one measure excludes."""
+        return self.summary.n_excluded
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{name} {mean:.4f}" for name, mean in self.metrics.items())
+        left_out = f", {self.n_excluded:,} of them left out" if self.n_excluded else ""
+        return f"Evaluation({means}; {self.n_queries:,} queries{left_out})"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Value of each measure for each query, as a pandas DataFrame.
+
+        Returns
+        -------
+        A row for each query, indexed by ``query_id``, in the order of the data. Its columns are the
+        measures, NaN where a measure excludes the query, behind ``weight`` if queries have weights.
+        """
+        frame: pd.DataFrame = self.per_query.to_table().to_pandas().set_index(ID_COLUMN)
+        return frame
+
+    def as_json(self) -> dict[str, Any]:
+        """``{"metrics", "n_queries", "n_excluded"}``, for JSON."""
+        return self.summary.as_json()
+
+
+def evaluate(
+    model: Any,
+    data: Any,
+    metrics: str | Sequence[str] = DEFAULT_METRICS,
+    convention: str | Convention = DEFAULT_CONVENTION,
+    *,
+    executor: Any = None,
+) -> Evaluation:
+    """Measure how well a model, or scores from elsewhere, rank judged queries.
+
+    Blocks are scored and measured where they are read, with only the model's columns; one number
+    for each query and measure is sent.
+
+    Parameters
+    ----------
+    model
+        A model or fitted estimator of dranking, whose features are found in the data by name; any
+        fitted object with ``predict``, such as a booster of LightGBM or XGBoost or a regressor of
+        scikit-learn; the name of a feature to rank by; (n_documents,) scores in the order of the
+        data; a table of ``qid``, ``docid`` (if documents have ids) and ``score``; or what
+        `dranking.read_scores` read from a file. Scores beside a dask DataFrame are a column of it,
+        ``evaluate("score", ddf.assign(score=ranker.predict(ddf)))``, or a table with ``docid``.
+    data
+        Judged queries: a data set, a table as `dranking.from_table` takes it, a dask DataFrame with
+        the columns ``relevance`` and ``qid``, or a path. An unlabelled document counts as a
+        document of grade 0.
+    metrics
+        A name, such as ``map`` or ``ndcg@10``, or several; see
+        `dranking.metrics.evaluate.evaluate_queries`.
+    convention
+        One of `dranking.metrics.conventions.CONVENTIONS`.
+    executor
+        "threads" or a `distributed.Client`; None means the current client, else threads.
+
+    Raises
+    ------
+    UsageError
+        If a measure or the convention does not exist, the model is of no such kind, or nothing
+        shows which scores belong to which rows.
+    DataError
+        If the data has no queries or no labels, lacks features, does not fit the scores, or its
+        scaling differs from the scaling that the model needs.
+    """
+    if not isinstance(metrics, str) and not all(isinstance(name, str) for name in metrics):
+        raise UsageError(
+            "metrics are names, such as ['map', 'ndcg@10']. Grades and query ids belong to the "
+            "data: evaluate(model, dranking.from_arrays(X, y, qid))."
+        )
+    names = [measure.name for measure in get_measures(metrics)]
+    how = get_convention(convention)
+    scorer = scorer_beside(model, data)
+    dataset = judged_dataset(data, scorer)
+    parts: list[PerQuery] = []
+    n_measured = 0
+    for part in measure(scorer, dataset, names, how, get_executor(executor)):
+        parts.append(part)
+        n_measured += part.n_queries
+        report("evaluate", n_measured, dataset.n_queries)
+    per_query = PerQuery.concatenate(parts)
+    if not per_query.n_queries:
+        raise DataError("the data has no queries; there is nothing to evaluate.")
+    return Evaluation(per_query)

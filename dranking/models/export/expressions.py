@@ -1,0 +1,218 @@
+"""Models as arithmetic: a Vespa rank profile, an SQL expression, a Python function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from dranking.data.transforms import Log, Quantile
+from dranking.errors import UsageError
+from dranking.models.export.terms import Term
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NEAR_ZERO = 1e-3
+"""Below this size, four terms of the series of a logarithm are off by at most 2e-13 of it, and from
+this size on, the rounding of 1 + abs(x) moves the logarithm by about as little."""
+
+_RANK_FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\([^(){}\n]*\)(\.[A-Za-z0-9_]+)*")
+
+
+def vespa(terms: Sequence[Term], name: str) -> str:
+    """Write a rank profile for a Vespa schema, with the score in its first phase.
+
+    A feature with a name such as ``bm25(title)`` is a rank feature; a feature with a name such as
+    ``clicks`` is an attribute of the document. Vespa computes in float64.
+
+    Raises
+    ------
+    UsageError
+        If a feature's name has neither form, or the profile's name is not allowed.
+    """
+    bad = [term.name for term in terms if not _is_vespa_name(term.name)]
+    if bad or not _IDENTIFIER.fullmatch(name):
+        what = f"features {', '.join(bad[:5])}" if bad else f"a rank profile {name!r}"
+        raise UsageError(
+            f"Vespa cannot have {what}: a name has letters, digits and _, and does not begin with "
+            "a digit. Set the names of features in Vespa (rank features such as bm25(title), or "
+            "attributes) with --feature-names (for retrain export.feature_names), and the "
+            "name of the profile with --name (for retrain export.name)."
+        )
+    score = _sum(
+        terms,
+        lambda name: name if "(" in name else f"attribute({name})",
+        " " * 12,
+        log=_vespa_log,
+        filled=lambda x, value: f"if (isNan({x}), {value}, {x})",
+    )
+    return (
+        f"rank-profile {name} inherits default {{\n"
+        f"    first-phase {{\n        expression {{\n            {score}\n        }}\n    }}\n}}\n"
+    )
+
+
+def sql(terms: Sequence[Term], name: str) -> str:
+    """Write an SQL expression over columns with the names of the features.
+
+    Documents are ranked by ORDER BY this expression DESC. Literals are floating point in every
+    dialect. A NULL feature makes the score NULL, unless a value of the training stands for it.
+    """
+    comment = " ".join(name.split())
+    score = _sum(
+        terms,
+        _quoted,
+        "",
+        literal=_sql_literal,
+        log=_sql_log,
+        filled=lambda x, value: f"COALESCE({x}, {value})",
+    )
+    return f"-- score of the ranking model {comment}\n{score}\n"
+
+
+def _vespa_log(x: str) -> str:
+    """Write sign(x) log(1 + abs(x)) for Vespa, which has no log1p."""
+    near = _near_zero(x, f"fabs({x})", repr)
+    far = f"log(1 + max({x}, 0)) - log(1 + max(0 - {x}, 0))"
+    return f"if (fabs({x}) < {NEAR_ZERO!r}, {near}, {far})"
+
+
+def _sql_log(x: str) -> str:
+    """Write sign(x) log(1 + abs(x)) for SQL, which has no log1p. NULL stays NULL."""
+    near = _near_zero(x, f"ABS({x})", _sql_literal)
+    far = f"SIGN({x}) * LN(1e0 + ABS({x}))"
+    return f"CASE WHEN ABS({x}) < {_sql_literal(NEAR_ZERO)} THEN {near} ELSE {far} END"
+
+
+def _near_zero(x: str, size: str, literal: Callable[[float], str]) -> str:
+    """Write four terms of the series of sign(x) log(1 + abs(x)) around 0.
+
+    1 + abs(x) would round the digits of a small x away.
+    """
+    half, third, quarter = (literal(1.0 / k) for k in (2, 3, 4))
+    inner = f"{half} - {size} * ({third} - {size} * {quarter})"
+    return f"{x} * ({literal(1.0)} - {size} * ({inner}))"
+
+
+def python(terms: Sequence[Term], name: str) -> str:
+    """Write a Python module: a tuple of feature names and a function.
+
+    Only logarithms and quantiles of features need imports, from the standard library.
+    """
+    quantiles = any(isinstance(term.form, Quantile) for term in terms)
+    logs = any(isinstance(term.form, Log) for term in terms)
+    may_miss = {term.name for term in terms if term.missing is not None}
+    lines = [
+        f'"""Score of the ranking model {_in_docstring(name)}; higher ranks first."""',
+        "",
+        *(["from array import array"] if quantiles else []),
+        *(["from bisect import bisect_left, bisect_right"] if quantiles else []),
+        *(["from math import copysign, log1p"] if logs else []),
+        *([""] if quantiles or logs else []),
+        "FEATURES = (",
+        *(f"    {name!r}," for name in dict.fromkeys(term.name for term in terms)),
+        ")",
+        *(_quantile_lines(terms) if quantiles else []),
+        *(_FILLED_LINES if may_miss else []),
+        "",
+        "",
+        "def score(features):",
+        '    """Score of a document from a mapping of feature names to numbers."""',
+        "    return "
+        + _sum(
+            terms,
+            lambda name: f"features.get({name!r})" if name in may_miss else f"features[{name!r}]",
+            " " * 8,
+            wrap="()",
+            log=lambda x: f"copysign(log1p(abs({x})), {x})",
+            filled=lambda x, value: f"filled({x}, {value})",
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_FILLED_LINES = (
+    "",
+    "",
+    "def filled(x, value):",
+    '    """The value that stood for missing ones in the training, if x is None or NaN."""',
+    "    return value if x is None or x != x else x",
+)
+
+
+def _quantile_lines(terms: Sequence[Term]) -> list[str]:
+    """Lines with the knots of all features, and a function that interpolates between knots."""
+    knots = {
+        place: (list(term.form.values[0]), list(term.form.levels[0]))
+        for place, term in enumerate(terms)
+        if isinstance(term.form, Quantile)
+    }
+    return [
+        "KNOTS = {",
+        *(f"    {place}: {pair!r}," for place, pair in knots.items()),
+        "}",
+        "",
+        "",
+        "def quantile(x, knots):",
+        '    """Share of documents below x, plus half the share of documents at x."""',
+        '    x = array("f", [x])[0]  # knots are float32 numbers, as the features of the model',
+        "    values, levels = knots",
+        "    first, after = bisect_left(values, x), bisect_right(values, x)",
+        "    if first < after:",
+        "        return (levels[first] + levels[after - 1]) / 2",
+        "    if first == 0 or first == len(values):",
+        "        return 0.0 if first == 0 else 1.0",
+        "    part = (x - values[first - 1]) / (values[first] - values[first - 1])",
+        "    return levels[first - 1] + part * (levels[first] - levels[first - 1])",
+    ]
+
+
+def _sum(
+    terms: Sequence[Term],
+    reference: Callable[[str], str],
+    indent: str,
+    *,
+    log: Callable[[str], str],
+    filled: Callable[[str, str], str],
+    literal: Callable[[float], str] = repr,
+    wrap: str = "",
+) -> str:
+    """Write the score as a sum, with a line for every term."""
+    parts = []
+    for place, term in enumerate(terms):
+        value = reference(term.name)
+        if term.missing is not None:
+            value = filled(value, _signed(term.missing, literal))
+        if isinstance(term.form, Log):
+            value = log(value)
+        elif term.form is not None:
+            value = f"quantile({value}, KNOTS[{place}])"
+        if term.is_scaled:
+            value = f"({value} - {_signed(term.mean, literal)}) / {literal(term.scale)}"
+        parts.append(f"{_signed(term.weight, literal)} * ({value})")
+    text = f"\n{indent}+ ".join(parts) or literal(0.0)
+    return f"(\n{indent}{text}\n    )" if wrap else text
+
+
+def _signed(value: float, literal: Callable[[float], str]) -> str:
+    """Write a number that may follow any operator."""
+    return f"({literal(value)})" if value < 0 else literal(value)
+
+
+def _sql_literal(value: float) -> str:
+    """Write a literal that is floating point, not decimal, as it has an exponent."""
+    text = repr(value)
+    return text if "e" in text else f"{text}e0"
+
+
+def _quoted(name: str) -> str:
+    if "\0" in name:
+        raise UsageError(f"SQL cannot have a column {name!r}: it contains a NUL character.")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _in_docstring(name: str) -> str:
+    """Write a name that cannot end a docstring."""
+    return " ".join(name.split()).replace("\\", "\\\\").replace('"', "'")
+
+
+def _is_vespa_name(name: str) -> bool:
+    return bool(_IDENTIFIER.fullmatch(name) or _RANK_FEATURE.fullmatch(name))

@@ -1,0 +1,85 @@
+"""ONNX: a graph of few operators, for onnxruntime and others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from dranking.errors import UsageError
+from dranking.models.export.terms import Term
+
+OPSET = 13
+
+
+def onnx(terms: Sequence[Term], name: str) -> bytes:
+    """Serialise a graph from ``features`` (n, n_features) float32 to ``scores`` (n,) float32.
+
+    A missing value is NaN.
+    The metadata entry ``features`` has the names of the features in the order of the columns.
+
+    Raises
+    ------
+    UsageError
+        If the onnx package is not installed.
+    """
+    try:
+        from onnx import TensorProto, checker, helper, numpy_helper
+    except ImportError as error:
+        raise UsageError("ONNX needs the onnx package: pip install 'dranking[onnx]'.") from error
+
+    constants = {
+        "mean": np.array([term.mean for term in terms], dtype=np.float32),
+        "scale": np.array([term.scale for term in terms], dtype=np.float32),
+        "weights": np.array([term.weight for term in terms], dtype=np.float32)[:, None],
+        "columns": np.array([1], dtype=np.int64),
+    }
+    logged = np.array([term.form is not None for term in terms])
+    nodes = []
+    value = raw = "features"
+    if any(term.missing is not None for term in terms):
+        gaps = [np.nan if term.missing is None else term.missing for term in terms]
+        constants["for_missing"] = np.array(gaps, dtype=np.float32)
+        value = raw = "filled"
+        nodes = [
+            helper.make_node("IsNaN", ["features"], ["is_missing"]),
+            helper.make_node("Where", ["is_missing", "for_missing", "features"], [raw]),
+        ]
+    if logged.any():
+        one, zero = np.array(1, dtype=np.float32), np.array(0, dtype=np.float32)
+        constants |= {"one": one, "zero": zero, "logged": logged}
+        value = "forms"
+        nodes += [
+            helper.make_node("Abs", [raw], ["size"]),
+            helper.make_node("Add", ["size", "one"], ["above_one"]),
+            # ONNX has no log1p, and 1 + |x| rounds digits of a small x away. For the rounded sum u,
+            # log(u) / (u - 1) is exact to rounding, and nearly equal to log1p(|x|) / |x|.
+            helper.make_node("Log", ["above_one"], ["log"]),
+            helper.make_node("Sub", ["above_one", "one"], ["rounded"]),
+            helper.make_node("Div", ["log", "rounded"], ["slope"]),
+            helper.make_node("Greater", ["rounded", "zero"], ["seen"]),
+            helper.make_node("Where", ["seen", "slope", "one"], ["factor"]),
+            helper.make_node("Mul", [raw, "factor"], ["signed_log"]),
+            helper.make_node("Where", ["logged", "signed_log", raw], [value]),
+        ]
+    nodes += [
+        helper.make_node("Sub", [value, "mean"], ["centred"]),
+        helper.make_node("Div", ["centred", "scale"], ["scaled"]),
+        helper.make_node("MatMul", ["scaled", "weights"], ["column"]),
+        helper.make_node("Squeeze", ["column", "columns"], ["scores"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        name,
+        [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["n", len(terms)])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n"])],
+        [numpy_helper.from_array(value, key) for key, value in constants.items()],
+    )
+    opset = helper.make_opsetid("", OPSET)
+    model = helper.make_model(graph, producer_name="dranking", opset_imports=[opset])
+    model.ir_version = 8  # runtimes of recent years read this version
+    helper.set_model_props(model, {"features": json.dumps([term.name for term in terms])})
+    checker.check_model(model)
+    content: bytes = model.SerializeToString()
+    return content

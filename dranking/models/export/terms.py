@@ -1,0 +1,172 @@
+"""A linear model as a sum of terms: weight * (value - mean) / scale, which any engine can compute.
+
+Where the model was trained on logarithms or quantiles, the value is that form of the feature; not
+every engine can compute it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dranking.data.column_forms import ColumnForms, Scaling, source_names
+from dranking.data.transforms import Form, Log, Quantile, QueryMinMax, QueryRank
+from dranking.errors import UsageError, listed
+from dranking.models.linear.model import LinearModel
+
+
+class Term(NamedTuple):
+    """The part of a score that comes from one feature: weight * (form(value) - mean) / scale.
+
+    Attributes
+    ----------
+    name
+        Name of the feature in the engine.
+    weight, mean, scale
+        Finite numbers; the scale is positive.
+    form
+        A scaling of this feature that is not linear; None if there is none.
+    missing
+        The value that stands for a missing value, before any scaling; None where the training data
+        has no gaps, so that a missing value has no score.
+    """
+
+    name: str
+    weight: float
+    mean: float
+    scale: float
+    form: Log | Quantile | None = None
+    missing: float | None = None
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether the value is centred or scaled."""
+        return (self.mean, self.scale) != (0.0, 1.0)
+
+
+def terms_of(model: LinearModel, names: Mapping[str, str] | None = None) -> list[Term]:
+    """The terms of a model, in the order of its features.
+
+    Parameters
+    ----------
+    model
+        A linear model whose scaling does not depend on other documents.
+    names
+        Names of features in the engine, for the features whose names differ.
+
+    Raises
+    ------
+    UsageError
+        If the scaling needs the whole query, or a name belongs to no feature or is used twice.
+    """
+    names_there = _engine_names(model, names or {})
+    return [
+        _term(name, weight, [_form_of(step, column) for step in model.transforms])._replace(
+            missing=_value_of_gap(model, column)
+        )
+        for column, (name, weight) in enumerate(zip(names_there, model.weights, strict=True))
+    ]
+
+
+def _value_of_gap(model: LinearModel, column: int) -> float | None:
+    """The value for a missing one; None if the training data has no gap in the feature."""
+    fill = model.fill
+    return fill.values[column] if fill is not None and fill.gaps[column] else None
+
+
+def _form_of(transform: Scaling, column: int) -> Form | None:
+    """The scaling of one feature; None if the feature is raw."""
+    if isinstance(transform, ColumnForms):
+        return transform.forms[column]
+    return transform.restricted(np.array([column]))
+
+
+def _term(name: str, weight: float, steps: Sequence[Form | None]) -> Term:
+    """The term of one feature with these scalings, in order."""
+    mean, scale, bent = 0.0, 1.0, None
+    for place, step in enumerate(steps):
+        if isinstance(step, QueryMinMax | QueryRank):
+            raise UsageError(
+                f"the model scales its features by {step.kind}, over all documents of a "
+                "query, but an engine scores every document on its own. Train on features that are "
+                "scaled document by document (dranking ingest --normalize none, standard, log "
+                "or quantile)."
+            )
+        if isinstance(step, Log | Quantile):
+            if place:
+                raise UsageError(
+                    f"the model scales its features by {step.kind} after another scaling, "
+                    "which cannot be exported; train on data with one scaling."
+                )
+            bent = step
+        elif step is not None:
+            mean += scale * (0.0 if step.mean is None else step.mean[0])
+            scale *= step.scale[0]
+    return Term(name, weight, mean, scale, bent)
+
+
+def check_forms(
+    terms: Sequence[Term], engine: str, possible: tuple[type[Log | Quantile], ...]
+) -> None:
+    """Raise UsageError if an engine cannot compute the scaling of a feature."""
+    twice = [name for name, count in Counter(term.name for term in terms).items() if count > 1]
+    if twice and not possible:
+        raise UsageError(f"{engine} cannot have several forms of feature {twice[0]}.")
+    for term in terms:
+        if term.form is not None and not isinstance(term.form, possible):
+            raise UsageError(
+                f"{engine} cannot compute the {term.form.kind} scaling of feature {term.name}. "
+                "Export to python, which computes every scaling of single documents, let the "
+                "engine's feature hold the scaled value and train on such values, or train on raw "
+                "or standard-scaled features."
+            )
+
+
+def other_than_zero(terms: Sequence[Term]) -> str:
+    """The values for missing ones that are not 0, by feature; empty if there are none.
+
+    Examples
+    --------
+    >>> other_than_zero([Term("rating", 1.0, 0.0, 1.0, missing=4.5), Term("age", 1.0, 0.0, 1.0)])
+    'rating 4.5'
+    """
+    return listed([f"{term.name} {term.missing:g}" for term in terms if term.missing])
+
+
+def check_float32(terms: Sequence[Term], engine: str) -> None:
+    """Check that float32 can hold the numbers of a model.
+
+    Raises
+    ------
+    UsageError
+        If a weight or mean becomes infinite, or a scale infinite or 0.
+    """
+    numbers = np.array([term[1:4] for term in terms]).reshape(-1, 3)
+    with np.errstate(over="ignore", under="ignore"):
+        held = numbers.astype(np.float32)
+    wrong = ~np.isfinite(held).all(axis=1) | (held[:, 2] == 0)
+    if wrong.any():
+        term = terms[int(np.argmax(wrong))]
+        raise UsageError(
+            f"{engine} computes in float32, which cannot hold feature {term.name} with weight "
+            f"{term.weight:g}, mean {term.mean:g} and scale {term.scale:g}; bring the feature's "
+            "values nearer to 1 and train again."
+        )
+
+
+def _engine_names(model: LinearModel, names: Mapping[str, str]) -> list[str]:
+    sources = source_names(model.feature_names, model.transforms)
+    unknown = sorted(set(names) - set(sources))
+    if unknown:
+        raise UsageError(
+            f"names are given for {', '.join(unknown[:5])}, which the model does not use; it uses "
+            f"{', '.join(sources[:10])}."
+        )
+    called = {name: names.get(name, name) for name in sources}
+    twice = sorted(name for name, count in Counter(called.values()).items() if count > 1)
+    if twice:
+        raise UsageError(f"two features would have the same name: {', '.join(twice[:5])}.")
+    return [called[name] for name in sources]

@@ -1,0 +1,258 @@
+"""Linear models: a few named weights, stored as JSON, applied to data sets, tables and arrays."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+import dranking
+from dranking.data.blocks import QueryBlock
+from dranking.data.column_forms import Transform
+from dranking.data.dataset import Dataset
+from dranking.data.null_fill import NullFill, NullPolicy, check_permitted
+from dranking.data.steps import Steps
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.map_blocks import map_blocks
+from dranking.errors import DataError, problems_in
+from dranking.files.json_files import read_json
+from dranking.files.places import AnyPlace, as_place, is_local
+from dranking.files.requests import request
+from dranking.files.writing.atomic_files import atomic_write
+from dranking.models.linear.scoring import locate_features, score_block, table_scores
+
+SCHEMA_VERSION = 1
+MAX_MODEL_BYTES = 256 * 2**20
+N_SHOWN = 5
+"""Features in the short text of a model."""
+
+CLICK_NIGHTS: Final = "click_nights"
+"""Entry of the training data in the provenance: first and last night of the clicks."""
+
+
+class LinearModel(BaseModel):
+    """A linear ranker: the score is the sum of weight times feature, after the recorded steps.
+
+    The steps are: missing values take the values of the training data, then come the scalings.
+
+    Attributes
+    ----------
+    feature_names
+        Names of the features with a weight, in the order of the training data's columns.
+    weights
+        One finite number for each feature.
+    fill
+        The value of each of `feature_names` that stands for a missing one, before the scalings: as
+        fitted to the training data. For a form of a feature, the value of the feature. None if the
+        training data permitted no missing value; a missing value is an error then.
+    transforms
+        Scalings that the features need, in order; restricted to `feature_names`.
+    provenance
+        Origin of the model: ranker, parameters, data fingerprint, versions, metrics.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    format: Literal["dranking-model"] = "dranking-model"
+    schema_version: int = Field(default=SCHEMA_VERSION, ge=1)
+    kind: Literal["linear"] = "linear"
+    feature_names: tuple[str, ...]
+    weights: tuple[Annotated[float, Field(strict=True)], ...]
+    fill: NullFill | None = None
+    transforms: tuple[Transform, ...] = ()
+    provenance: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> LinearModel:
+        n = len(self.feature_names)
+        if len(self.weights) != n:
+            raise ValueError(f"weights has {len(self.weights)} entries for {n} feature_names")
+        if len(set(self.feature_names)) != n:
+            raise ValueError("feature_names has a name twice")
+        if self.fill is not None and self.fill.n_features != n:
+            raise ValueError(f"fill has {self.fill.n_features} values, not {n}")
+        for transform in self.transforms:
+            if transform.n_features not in (None, n):
+                raise ValueError(
+                    f"transforms: {transform.kind} is for {transform.n_features} features, not {n}"
+                )
+        return self
+
+    @property
+    def preparation(self) -> Steps:
+        """The filling and the scalings that the features need, in order."""
+        return self.transforms if self.fill is None else (self.fill, *self.transforms)
+
+    def __repr__(self) -> str:
+        """The features of the largest weights; the whole model is `to_json`."""
+        order = sorted(range(len(self.weights)), key=lambda i: -abs(self.weights[i]))
+        shown = [f"{self.weights[i]:.4g} {self.feature_names[i]}" for i in order[:N_SHOWN]]
+        if len(order) > N_SHOWN:
+            shown.append(f"... {len(order) - N_SHOWN:,} more")
+        scalings = [f"scaling: {transform.kind}" for transform in self.transforms]
+        n = len(order)
+        fills = [] if self.fill is None else [f"missing values: {self.fill.policy}"]
+        parts = [f"{n:,} feature{'' if n == 1 else 's'}", *fills, *scalings, *shown]
+        return f"LinearModel({', '.join(parts)})"
+
+    __str__ = __repr__
+
+    def predict(self, data: Any, *, qid: Any = None, executor: Any = None) -> Any:
+        """Scores of all documents, in order.
+
+        Parameters
+        ----------
+        data
+            A data set or a table, as `from_table` takes it, whose columns are found by name and may
+            include others; or an array (n_documents, len(feature_names)) of this model's features
+            in order. DataFrames and arrays of Dask too.
+        qid
+            (n_documents,) query ids of the rows of a table or an array, or the name of a column of
+            the table, if features are scaled query by query; the rows of a query are adjacent.
+        executor
+            "threads" or a `distributed.Client`; None means the current client, else threads.
+
+        Returns
+        -------
+        (n_documents,) float64; higher ranks first. For a dask DataFrame, a lazy dask Series with
+        its partitions and index; for a dask array, a lazy dask array with its chunks of rows.
+
+        Raises
+        ------
+        DataError
+            If features are missing, a value of theirs is missing for which `fill` has none, or the
+            data's scaling or filling differs from those that the model needs.
+        UsageError
+            If `qid` is needed but not given.
+        """
+        if isinstance(data, Dataset):
+            parts = [scores for _, scores in self.predict_blocks(data, executor=executor)]
+            return np.concatenate(parts) if parts else np.empty(0)
+        weights = np.array(self.weights)
+        return table_scores(data, self.feature_names, weights, self.preparation, qid=qid)
+
+    def predict_blocks(
+        self, dataset: Dataset, *, executor: Any = None
+    ) -> Iterator[tuple[QueryBlock, NDArray[np.float64]]]:
+        """Yield blocks of the model's columns and their scores, in order, within bounded memory."""
+        columns, missing = locate_features(self.feature_names, self.preparation, dataset)
+        yield from map_blocks(
+            score_block,
+            dataset,
+            get_executor(executor),
+            np.array(self.weights),
+            missing,
+            columns=columns,
+            name="predict",
+        )
+
+    def permitting_nulls(self, null: NullPolicy) -> LinearModel:
+        """The model that fills missing values of every feature.
+
+        Where the training data lacks no value of a feature, a missing value is an error for the
+        model itself.
+
+        Parameters
+        ----------
+        null
+            The policy by which the values of the training data were found: "zero", "minimum" or
+            "mean". "error" leaves the model as it is.
+
+        Raises
+        ------
+        UsageError
+            If the model knows no values, or they were found by another policy.
+        """
+        check_permitted(null, self.fill, "the training data of the model")
+        if null == "error" or self.fill is None:
+            return self
+        return self.model_copy(update={"fill": self.fill.permitting()})
+
+    def to_json(self) -> str:
+        """The model as an indented JSON document."""
+        return json.dumps(self.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
+
+    @property
+    def click_nights(self) -> tuple[str, str] | None:
+        """First and last night of the clicks that the model was trained on, if it records them."""
+        data = self.provenance.get("data")
+        nights = data.get(CLICK_NIGHTS) if isinstance(data, dict) else None
+        return None if nights is None else (str(nights[0]), str(nights[1]))
+
+    def trained_on_clicks_of(self, nights: tuple[str, str]) -> LinearModel:
+        """The model with the nights of its clicks in the provenance."""
+        data = {**self.provenance.get("data", {}), CLICK_NIGHTS: list(nights)}
+        return self.model_copy(update={"provenance": {**self.provenance, "data": data}})
+
+    def save(
+        self,
+        path: AnyPlace,
+        *,
+        overwrite: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write the model as one JSON file, whole or not at all.
+
+        Parameters
+        ----------
+        path
+            The place to write to: a local path or a URL.
+        overwrite
+            Replace a file that exists.
+        storage_options
+            Options of the URL's file system, as pandas and Dask take them.
+
+        Raises
+        ------
+        UsageError
+            If the file exists and `overwrite` is false.
+        DataError, TryAgainError
+            If a store refuses access, or is out of reach.
+        """
+        atomic_write(as_place(path, storage_options), self.to_json(), overwrite=overwrite)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what trained a model, for the model's provenance."""
+    return {
+        "dranking": dranking.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def load_model(path: AnyPlace) -> LinearModel:
+    """Read a stored linear model. Runs no code from the file.
+
+    Raises
+    ------
+    DataError
+        If the file does not exist, is not a model, is of a newer schema, or has wrong content.
+    """
+    file = as_place(path)
+    if is_local(file) and request(file, file.is_dir):
+        raise DataError(f"{file}: is a directory; give the file of a linear model.")
+    try:
+        content = read_json(file, MAX_MODEL_BYTES)
+    except FileNotFoundError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror}).") from error
+    except DataError:
+        raise
+    except ValueError as error:
+        raise DataError(f"{file}: {error}; give a model file.") from error
+    if not isinstance(content, dict) or content.get("format") != "dranking-model":
+        raise DataError(f"{file}: not a dranking model (no 'format': 'dranking-model').")
+    version = content.get("schema_version")
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise DataError(
+            f"{file}: model schema {version} is newer than this dranking reads "
+            f"({SCHEMA_VERSION}); upgrade dranking."
+        )
+    try:
+        return LinearModel.model_validate(content)
+    except ValidationError as error:
+        raise DataError(f"{file}: {problems_in(error, 'model')}.") from error

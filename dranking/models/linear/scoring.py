@@ -1,0 +1,253 @@
+"""From features and weights to scores: columns found by name, scalings still to apply, products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dranking.data.blocks import FeatureMatrix, QueryBlock
+from dranking.data.column_forms import Scaling, forms_of, source_names
+from dranking.data.dataset import Dataset, check_features_there
+from dranking.data.steps import Filling, Steps, fill_of, missing_steps
+from dranking.data.tables.alignment import aligned
+from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table
+from dranking.data.tables.recorded_steps import recorded_steps
+from dranking.errors import DataError, UsageError
+from dranking.files.places import is_path
+from dranking.ingestion.collections.scores import lazy_scores
+from dranking.ingestion.dask_collections import as_dataset
+
+Transforms: TypeAlias = tuple[Filling | Scaling, ...]
+"""Steps that are applied to blocks, in order."""
+
+
+def table_scores(
+    X: Any,
+    names: Sequence[str],
+    weights: NDArray[np.float64],
+    steps: Steps = (),
+    *,
+    qid: Any = None,
+    model: str = "the model",
+) -> Any:
+    """Scores of rows; a table's columns are found by name, an array has columns `names`.
+
+    Only columns whose weight is not 0 are looked at. A missing value takes the value of the
+    training data, as `steps` say. Scores of a Dask collection are lazy, see
+    `dranking.ingestion.collections.scores.lazy_scores`. In memory, and without `qid`, each row may
+    have weights of its own: `weights` is then (n_features, n_documents).
+
+    Raises
+    ------
+    DataError
+        If such columns are missing or hold values that cannot be features, or an array has another
+        number of columns.
+    UsageError
+        If the features are scaled query by query, and `qid` is None.
+    """
+    if is_path(X):
+        raise UsageError(f"X is a path; give the data there: dranking.open_dataset({str(X)!r}).")
+    if isinstance(qid, str) and not is_dask(X):
+        qid = _column(X, qid)
+    if not is_table(X) and np.ndim(X) < 2:
+        raise DataError(
+            f"X has shape {np.shape(X)}; it must be (n_documents, n_features). Reshape your data: "
+            "X[None, :] is one document."
+        )
+    if is_dask(X):
+        return _lazy_scores(X, names, weights, steps, qid=qid, model=model)
+    qid = aligned(X, qid=qid)["qid"]
+    used = np.flatnonzero(weights if weights.ndim == 1 else weights.any(axis=1))
+    # Several columns of a model may be forms of one feature.
+    sources = source_names(names, steps)
+    columns = {name: i for i, name in enumerate(dict.fromkeys(sources))}
+    wanted = np.array([columns[sources[i]] for i in used.tolist()], dtype=np.intp)
+    read, places = np.unique(wanted, return_inverse=True)
+    X, present = _used_columns(X, list(columns), read, model)
+    present = tuple(step.restricted(places) for step in present)
+    needed = tuple(step.restricted(used) for step in steps)
+    fill = fill_of(needed)
+    # Rows are refused where their values are read, with their place, unless the model fills gaps.
+    nullable = np.zeros(len(read), dtype=np.bool_)
+    if fill is not None:
+        nullable[places] = fill.gaps
+    at_used = [sources[i] for i in used.tolist()]
+    missing = missing_steps(at_used, needed, present, has_nulls=bool(nullable.any()))
+    if qid is None and any(each.of_query for each in missing):
+        raise UsageError(
+            f"{model} scales the features of each query by its documents: pass qid=, the "
+            "query id of each row, or a data set (dranking.from_arrays makes one)."
+        )
+    n_rows = X.shape[0] if sparse.issparse(X) else len(X)
+    if not len(used):
+        return np.zeros(n_rows)
+    ids = np.zeros(n_rows, dtype=np.int64) if qid is None else qid
+    rows = as_dataset(X, None, qid=ids, nullable=nullable)
+    blocks = rows.read_blocks(columns=places)
+    return np.concatenate([score_block(block, weights[used], missing)[1] for block in blocks])
+
+
+def _column(X: Any, name: str) -> Any:
+    """A column of a table; UsageError if there is no table, DataError if there is no column."""
+    if not is_table(X):
+        raise UsageError(
+            f"qid is {name!r}, the name of a column, and X is no table: pass the query id of each "
+            "row."
+        )
+    table = as_table(X)
+    if name not in table.column_names:
+        raise DataError(f"the table has no column {name!r} of query ids.")
+    return table[name]
+
+
+def _used_columns(
+    X: Any, names: Sequence[str], used: NDArray[np.intp], model: str
+) -> tuple[Any, Steps]:
+    """The columns of rows in memory that a model needs, in order, and their recorded steps."""
+    if is_table(X):
+        table, wanted = as_table(X), [names[i] for i in used]
+        check_features_there(wanted, table.column_names)
+        present = recorded_steps([("the table", table.schema)], wanted)
+        return table.select(wanted), present
+    X = X if hasattr(X, "shape") else np.asarray(X)
+    _check_width(X, names, model)
+    if len(used) < len(names):
+        X = (sparse.csr_array(X) if sparse.issparse(X) else X)[:, used]
+    return X, ()
+
+
+def _check_width(X: Any, names: Sequence[str], model: str) -> None:
+    """Raise DataError unless an array has the columns `names`."""
+    if X.ndim != 2 or X.shape[1] != len(names):
+        raise DataError(
+            f"X has {X.shape[-1]} features, but {model} is expecting {len(names)} features as "
+            f"input: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
+        )
+
+
+def _lazy_scores(
+    X: Any,
+    names: Sequence[str],
+    weights: NDArray[np.float64],
+    steps: Steps,
+    *,
+    qid: Any,
+    model: str,
+) -> Any:
+    """Scores of a dask DataFrame or array, see `table_scores`; lazy, with the partitions of `X`."""
+    used = np.flatnonzero(weights)
+    wanted = [names[i] for i in used.tolist()]
+    needed = tuple(step.restricted(used) for step in steps)
+    if qid is not None:
+        raise by_partition(model)
+    columns = columns_of_collection(X, model, names, steps, used)
+    score = partial(table_scores, names=wanted, weights=weights[used], steps=needed, model=model)
+    return lazy_scores(X, score, columns)
+
+
+def columns_of_collection(
+    X: Any, model: str, names: Sequence[str], steps: Steps, used: NDArray[np.intp]
+) -> Any:
+    """The columns of a dask DataFrame, by name, or of a dask array, from which features are made.
+
+    Parameters
+    ----------
+    model
+        Name of the model, for errors.
+    names, steps
+        Names and steps of the columns of an array; of a DataFrame, others may be there too.
+    used
+        Positions in `names` of the features that are needed.
+
+    Raises
+    ------
+    UsageError
+        If the features are scaled query by query.
+    DataError
+        If columns are missing, or an array has another number of columns.
+    """
+    needed = tuple(step.restricted(used) for step in steps)
+    if any(each.of_query for each in needed):
+        raise by_partition(model)
+    sources = list(dict.fromkeys(source_names([names[i] for i in used.tolist()], needed)))
+    if is_dask_frame(X):
+        check_features_there(sources, set(map(str, X.columns)))
+        return sources
+    there = {name: i for i, name in enumerate(dict.fromkeys(source_names(names, steps)))}
+    _check_width(X, list(there), model)
+    return np.array([there[name] for name in sources], dtype=np.intp)
+
+
+def by_partition(model: str) -> UsageError:
+    """The error if the rows of a dask collection would be scaled query by query."""
+    return UsageError(
+        f"{model} scores the partitions of a dask collection one by one, so that features "
+        "cannot be scaled within queries, and qid= has no use: write the collection to parquet "
+        "and score that data set."
+    )
+
+
+def locate_features(
+    names: Sequence[str], steps: Steps, dataset: Dataset
+) -> tuple[NDArray[np.intp], Transforms]:
+    """Columns of the named features in a data set, and the steps that its values still need.
+
+    Parameters
+    ----------
+    names
+        Names of the features, in the order of the returned columns.
+    steps
+        Steps that the features need, restricted to these features. If they are forms of features,
+        and the data is raw, the columns are those of the raw features, one of them for each form.
+
+    Raises
+    ------
+    DataError
+        If features are missing, the data has another scaling or other values for missing ones, or
+        rows of a query lie apart and its features need a scaling by all documents of the query.
+    """
+    if forms_of(dataset.transforms) is None:
+        names = source_names(names, steps)
+    columns = dataset.columns_of(names)
+    present = tuple(step.restricted(columns) for step in dataset.preparation)
+    missing = missing_steps(names, steps, present, dataset.has_nulls)
+    within = [each.kind for each in missing if each.of_query]
+    if within:
+        dataset.check_whole_queries(
+            f"The model scales features by all documents of a query ({', '.join(within)})"
+        )
+    return columns, missing
+
+
+def linear_scores(features: FeatureMatrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n_documents,) float64 scores X w, summed column by column in order.
+
+    Equal rows get equal scores in every bit, whatever their position: ties stay ties. `weights` are
+    (n_features,), or (n_features, n_documents) if each row has weights of its own.
+    """
+    scores = np.zeros(features.shape[0])
+    if sparse.issparse(features):
+        columns = features.tocsc()
+        for j, weight in enumerate(weights):
+            entries = slice(columns.indptr[j], columns.indptr[j + 1])
+            rows = columns.indices[entries]
+            own = weight[rows] if weights.ndim > 1 else weight
+            scores[rows] += own * columns.data[entries].astype(np.float64)
+        return scores
+    for j, weight in enumerate(weights):
+        scores += weight * features[:, j].astype(np.float64)
+    return scores
+
+
+def score_block(
+    block: QueryBlock, weights: NDArray[np.float64], transforms: Transforms
+) -> tuple[QueryBlock, NDArray[np.float64]]:
+    """Apply the scalings that a block still needs, and score its documents."""
+    for transform in transforms:
+        block = transform.apply(block)
+    return block, linear_scores(block.features, weights)

@@ -1,0 +1,230 @@
+"""Statistics stores of data whose labels changed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import Executor
+from dranking.engine.map_blocks import gather_oldest
+from dranking.errors import DataError
+from dranking.files.places import AnyPlace
+from dranking.rankrls.gram.statistics_store import in_forms_of
+from dranking.rankrls.statistics.block_folder import BlockFolders, WrittenBlock
+from dranking.rankrls.statistics.changed_queries import (
+    MOST_CHANGED,
+    changed_rows,
+    with_changed,
+    write_changed,
+)
+from dranking.rankrls.statistics.dataset import StatisticsDataset
+from dranking.rankrls.statistics.manifest import StatisticsEntry
+from dranking.rankrls.statistics.per_query import QueryStatistics, label_digests
+from dranking.rankrls.statistics.write_append_expire import change_statistics
+
+NO_COLUMNS = np.empty(0, np.intp)
+
+
+class Relabelled(NamedTuple):
+    """A statistics store after `relabel_statistics`, and what that took.
+
+    Attributes
+    ----------
+    store
+        The store.
+    n_blocks_changed
+        Blocks that were written, or beside which changed queries were written.
+    n_queries_built
+        Queries whose statistics were computed from their features.
+    """
+
+    store: StatisticsDataset
+    n_blocks_changed: int
+    n_queries_built: int
+
+
+class _Change(NamedTuple):
+    """A block of the store whose content differs from its block of the data.
+
+    Attributes
+    ----------
+    block, of_data
+        Number of the block in the store, and in the data.
+    digest, features_digest
+        Digest of the block of the data, and of its features; the latter is None if it is not known.
+    """
+
+    block: int
+    of_data: int
+    digest: str
+    features_digest: str | None
+
+
+def relabel_statistics(path: AnyPlace, data: Dataset, *, executor: Any = None) -> Relabelled:
+    """Bring a statistics store up to date with the labels and query weights of its data.
+
+    New labels change b_q and y_q' y_q of a query; a document that got a label, or lost its label,
+    changes the means, A_q and sizes too. The statistics of a query with such a document are
+    computed anew from its features and written beside the block
+    (`dranking.rankrls.statistics.changed_queries`); of other queries nothing is computed. Of a data
+    set directory with dense features, only chunks of features with documents of such queries are
+    read. New query weights need no features. The numbers of the store equal, in every bit, those
+    of the store that `build_statistics` makes of the data.
+
+    Blocks of views, and blocks of which queries expired, are built anew whole.
+
+    Parameters
+    ----------
+    path
+        The store.
+    data
+        The data set of which the store was made, with other labels or query weights. Queries that
+        expired from the store stay away.
+    executor
+        "threads" or a `distributed.Client`; None means the current client, else threads.
+
+    Raises
+    ------
+    DataError
+        If the data does not fit the store, or lacks queries of the store.
+    TryAgainError
+        If another process is changing the store.
+    """
+    run = get_executor(executor)
+    n_blocks = n_queries = 0
+
+    def blocks(
+        store: StatisticsDataset, folders: BlockFolders
+    ) -> Iterator[WrittenBlock | StatisticsEntry | None]:
+        nonlocal n_blocks, n_queries
+        new = in_forms_of(store, data)
+        changes = {change.block: change for change in _changes(store, new)}
+        n_blocks = len(changes)
+        done = _changed_blocks(store, new, changes.values(), folders, run)
+        for index, entry in enumerate(store.manifest.blocks):
+            if index not in changes:
+                yield entry
+                continue
+            block, n_built = next(done)
+            n_queries += n_built
+            yield block
+
+    store = change_statistics(path, blocks)
+    return Relabelled(store, n_blocks, n_queries)
+
+
+def _changes(store: StatisticsDataset, data: Dataset) -> Iterator[_Change]:
+    """The blocks of the store whose content differs from the data."""
+    digests = list(data.block_digests())
+    if [entry.digest for entry in store.manifest.blocks] == digests:
+        return
+    of_features = list(data.features_digests())
+    ids = store.query_ids()
+    rows = pc.index_in(ids, data.query_ids().cast(pa.string()))
+    if rows.null_count:
+        raise DataError(
+            f"{store.path} has query {ids.filter(pc.is_null(rows))[0]}, which the data lacks. Give "
+            "the data of which the store was built."
+        )
+    ends_of_data = np.cumsum([block.n_queries for block in data.blocks])
+    ends = np.cumsum([entry.n_queries for entry in store.manifest.blocks])[:-1]
+    blocks = np.split(np.searchsorted(ends_of_data, rows.to_numpy(), side="right"), ends)
+    for index, (entry, blocks_of_data) in enumerate(
+        zip(store.manifest.blocks, blocks, strict=True)
+    ):
+        of_data = np.unique(blocks_of_data)
+        if len(of_data) > 1:
+            raise DataError(
+                f"{store.path}: the queries of block {index} are in several blocks of the data. "
+                "Give the data of which the store was built, or build the statistics anew."
+            )
+        block = int(of_data[0])
+        if entry.digest != digests[block]:
+            yield _Change(index, block, digests[block], of_features[block])
+
+
+def _changed_blocks(
+    store: StatisticsDataset,
+    data: Dataset,
+    changes: Iterable[_Change],
+    folders: BlockFolders,
+    run: Executor,
+) -> Iterator[tuple[WrittenBlock | None, int]]:
+    """Write changed blocks, in order; each comes with the number of queries that were computed."""
+    running: deque[Any] = deque()
+    try:
+        for change in changes:
+            if len(running) >= 2 * run.n_slots:
+                yield from gather_oldest(run, running)
+            running.append(run.submit(_change, folders, store, data, change, name="relabel"))
+        while running:
+            yield from gather_oldest(run, running)
+    finally:  # also after an error, and when the caller closes the iterator
+        run.cancel(running)
+
+
+def _change(
+    folders: BlockFolders, store: StatisticsDataset, data: Dataset, change: _Change
+) -> tuple[WrittenBlock | None, int]:
+    """Write the changed queries of a block beside it, or the block anew."""
+    index, entry = change.block, store.manifest.blocks[change.block]
+    before, labels = store.block(index, NO_COLUMNS), data.block(change.of_data, NO_COLUMNS)
+    if not _has_same_documents(entry, change, before, labels):
+        return _build(folders, data, change, before)
+    digests = label_digests(labels)
+    is_changed = np.asarray(pc.not_equal(digests, before.label_digests))
+    n_built = int(is_changed.sum())
+    if n_built == before.n_queries:
+        return _build(folders, data, change, before)
+    part = None
+    label_norms, labelled_sizes = before.label_norms.copy(), before.labelled_sizes.copy()
+    if n_built:
+        documents = np.repeat(is_changed, before.sizes)
+        features = data.features_of(change.of_data, documents)
+        part = QueryStatistics.of(labels.take_queries(is_changed).with_features(features))
+        label_norms[is_changed], labelled_sizes[is_changed] = part.label_norms, part.labelled_sizes
+    after = replace(
+        before,
+        label_norms=label_norms,
+        labelled_sizes=labelled_sizes,
+        query_weights=labels.query_weights,
+        label_digests=digests,
+        source=change.digest,
+        features_source=change.features_digest,
+    )
+    changed = changed_rows(store, index, is_changed, part)
+    if changed.share <= MOST_CHANGED:
+        return write_changed(folders, index, entry, after, changed), n_built
+    return folders.write(index, with_changed(store.block(index), after, changed)), n_built
+
+
+def _has_same_documents(
+    entry: StatisticsEntry, change: _Change, before: QueryStatistics, labels: QueryBlock
+) -> bool:
+    """Whether a block differs from its block of the data in labels and query weights at most."""
+    return (
+        entry.is_whole
+        and entry.features_digest is not None
+        and entry.features_digest == change.features_digest
+        and before.query_ids.equals(labels.query_ids.cast(pa.string()))
+        and np.array_equal(before.sizes, np.diff(labels.query_ptr))
+    )
+
+
+def _build(
+    folders: BlockFolders, data: Dataset, change: _Change, before: QueryStatistics
+) -> tuple[WrittenBlock | None, int]:
+    """Write a block: the statistics of those queries of a block of the data that are kept."""
+    statistics = QueryStatistics.of(data.block(change.of_data))
+    kept = np.asarray(pc.is_in(statistics.query_ids, before.query_ids))
+    statistics = replace(statistics.take_queries(kept), times=before.times)
+    return folders.write(change.block, statistics), statistics.n_queries

@@ -1,0 +1,331 @@
+"""Statistics stores for RankRLS and greedy RankRLS: building stores, and computing from them.
+
+A block of statistics gives all that these rankers compute from a block of documents: moments, Gram
+rows, whole Gram matrices and leave-query-out errors. Moments and Gram rows from a store equal
+moments and Gram rows from documents in every bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.column_forms import forms_of, source_names
+from dranking.data.dataset import Dataset, check_features_there
+from dranking.data.forms_dataset import FormsDataset
+from dranking.data.null_fill import NullPolicy, check_permitted
+from dranking.data.steps import filling
+from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import Executor
+from dranking.engine.map_blocks import map_blocks
+from dranking.engine.progress import report
+from dranking.errors import DataError, UsageError
+from dranking.files.places import AnyPlace, as_place
+from dranking.files.sizes import format_bytes
+from dranking.files.writing.output_checks import check_output_directory
+from dranking.ingestion.rows.finish_blocks import gaps_of
+from dranking.kernels.machine.compile import frozen
+from dranking.models.linear.checks import check_training_data
+from dranking.rankrls.kernels.gram.dense import Moments
+from dranking.rankrls.kernels.gram.per_query import add_up
+from dranking.rankrls.kernels.gram.whole_blocks import add_weighted
+from dranking.rankrls.kernels.lqo.all_features import solved_or_nearest
+from dranking.rankrls.statistics.block_folder import BlockFolders, WrittenBlock
+from dranking.rankrls.statistics.dataset import StatisticsDataset
+from dranking.rankrls.statistics.per_query import QueryStatistics
+from dranking.rankrls.statistics.query_times import as_times
+from dranking.rankrls.statistics.write_append_expire import (
+    NewBlocks,
+    append_statistics,
+    write_statistics,
+)
+
+Array = NDArray[np.float64]
+
+COPIES = 2
+"""Statistics of a block are in memory so many times while a task computes and writes them."""
+
+
+def build_statistics(
+    data: Dataset,
+    path: AnyPlace,
+    *,
+    times: Any = None,
+    overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    executor: Any = None,
+) -> StatisticsDataset:
+    """Build the statistics store of a data set, in one pass over it.
+
+    The tasks that compute the statistics of a block write them, too.
+
+    Parameters
+    ----------
+    data
+        Queries; documents without label are left out.
+    path
+        Directory to write, which all workers see.
+    times
+        (n_queries,) time of each query, by which queries expire: whole numbers, dates or
+        timestamps; or one time for all queries. None means that queries have no time.
+    overwrite
+        Replace a store that exists.
+    storage_options
+        Options of the file system of URLs, as pandas and Dask take them.
+    executor
+        "threads" or a `distributed.Client`; None means the current client, else threads.
+
+    Raises
+    ------
+    UsageError
+        If the path exists and `overwrite` is false, or the statistics of the blocks in memory at
+        the same time exceed the memory.
+    DataError
+        If the data is wrong.
+    """
+    place = as_place(path, storage_options)
+    check_output_directory(place, overwrite)
+    return write_statistics(
+        lambda folders: _written(data, times, executor, folders),
+        place,
+        feature_names=data.feature_names,
+        sparse=data.is_sparse,
+        fill=data.fill,
+        transforms=data.transforms,
+        overwrite=overwrite,
+    )
+
+
+def append_queries(
+    path: AnyPlace,
+    data: Dataset,
+    *,
+    repeated: bool = False,
+    null: NullPolicy = "error",
+    times: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+    executor: Any = None,
+) -> StatisticsDataset:
+    """Add the queries of a data set to a statistics store, after the queries of the store.
+
+    The data of the queries in the store is not needed.
+
+    Parameters
+    ----------
+    path
+        The store.
+    data
+        New queries, with the features and scalings of the store. Missing values take the values
+        of the store.
+    repeated
+        Accept query ids that the store has: the same query with the documents of another night. If
+        false, such an id is an error, since its data was probably appended before.
+    null
+        The policy of the store ("zero", "minimum" or "mean") permits missing values also of
+        features that lack none in the store so far; "error" permits none of these.
+    times, storage_options, executor
+        As in `build_statistics`.
+
+    Raises
+    ------
+    DataError
+        If the data does not fit the store, or has a query that is in the store already and
+        `repeated` is false.
+    TryAgainError
+        If another process is changing the store.
+    """
+    place = as_place(path, storage_options)
+    store = StatisticsDataset(place)
+    check_permitted(null, store.fill, str(store.path))
+    new = in_forms_of(store, data, permits=null != "error")
+
+    def new_blocks(store: StatisticsDataset, folders: BlockFolders) -> NewBlocks:
+        _check_fits(store, new)
+        if not repeated:
+            _check_new(store, new)
+        return _written(new, times, executor, folders, store.n_blocks)
+
+    return append_statistics(place, new_blocks, new.fill)
+
+
+def _written(
+    data: Dataset, times: Any, executor: Any, folders: BlockFolders, first: int = 0
+) -> NewBlocks:
+    """Compute and write the statistics of every block, which are numbered from `first` on."""
+    check_training_data(data)
+    run = get_executor(executor)
+    _check_memory(data, run)
+    each = list(enumerate(_times_of_blocks(data, times), start=first))
+    blocks = map_blocks(_write, data, run, folders, each=each, name="statistics")
+    for done, block in enumerate(blocks, start=1):
+        report("statistics", done, data.n_blocks)
+        yield block
+
+
+def _write(
+    block: QueryBlock, own: tuple[int, pa.Array | None], folders: BlockFolders
+) -> WrittenBlock | None:
+    """Write the statistics of a block that has a number and the times of its queries."""
+    number, times = own
+    return folders.write(number, replace(QueryStatistics.of(block), times=times))
+
+
+def _times_of_blocks(data: Dataset, times: Any) -> list[pa.Array | None]:
+    """For each block the times of its queries, or None."""
+    sizes = [block.n_queries for block in data.blocks]
+    if times is None:
+        return [None] * len(sizes)
+    all_times = as_times(times, data.n_queries)
+    starts = accumulate(sizes, initial=0)
+    return [all_times.slice(start, size) for start, size in zip(starts, sizes, strict=False)]
+
+
+def _check_memory(data: Dataset, executor: Executor) -> None:
+    n_queries = max(block.n_queries for block in data.blocks)
+    one = 8 * n_queries * data.n_features**2
+    needed = COPIES * executor.n_slots * one
+    if needed > executor.memory_bytes:
+        raise UsageError(
+            f"statistics of {data.n_features} features take {format_bytes(one)} for a block of "
+            f"{n_queries:,} queries, and {format_bytes(needed)} are in memory at a time, but there "
+            f"is {format_bytes(executor.memory_bytes)}. Use fewer features, or the data itself."
+        )
+
+
+def in_forms_of(store: StatisticsDataset, data: Dataset, *, permits: bool = False) -> Dataset:
+    """The data in the forms of the features of a store; DataError if it does not fit the store.
+
+    Missing values take the values of the store; `permits` says whether features may have gaps that
+    have none in the store.
+    """
+    if data.has_nulls:
+        data = _filled_as(store, data, permits)
+    forms = forms_of(store.transforms)
+    new = data if forms is None or data.transforms else FormsDataset(data, forms)
+    _check_fits(store, new)
+    return new
+
+
+def _filled_as(store: StatisticsDataset, data: Dataset, permits: bool) -> Dataset:
+    """The data with the values of a store for missing ones."""
+    fill, names = store.fill, source_names(store.feature_names, store.transforms)
+    position = {name: i for i, name in enumerate(names)}
+    if fill is not None:
+        check_features_there(data.feature_names, position)
+        fill = fill.restricted(np.array([position[name] for name in data.feature_names], np.intp))
+        if permits:
+            gaps = np.logical_or.reduce([gaps_of(block) for block in data.read_blocks()])
+            fill = fill.with_gaps(gaps)
+    how = filling(data.feature_names, fill, store.transforms, data.transforms)
+    return data.filled(fill, how)
+
+
+def _check_fits(store: StatisticsDataset, data: Dataset) -> None:
+    """Raise DataError unless the queries of the data can be added to a store."""
+    if data.feature_names != store.feature_names:
+        raise DataError(
+            f"{store.path} has statistics of {store.n_features} features, and the data has "
+            f"{data.n_features} features; names and order must be the same."
+        )
+    if data.is_sparse != store.manifest.sparse:
+        kinds = ("dense", "sparse")
+        raise DataError(
+            f"{store.path} is of {kinds[store.manifest.sparse]} data, and the new data is "
+            f"{kinds[data.is_sparse]}; read the new data as the data of the store was read."
+        )
+    if data.transforms != store.transforms:
+        raise DataError(f"{store.path} is of data whose scaling differs from that of the new data.")
+
+
+def _check_new(store: StatisticsDataset, data: Dataset) -> None:
+    """Raise DataError if a query of the data is in a store already."""
+    known, new = store.query_ids(), data.query_ids().cast(pa.string())
+    repeated = new.filter(pc.is_in(new, known))
+    if len(repeated):
+        raise DataError(
+            f"query {repeated[0]} and {len(repeated) - 1} more of the new data are in "
+            f"{store.path} already. Append new queries only."
+        )
+
+
+def statistics_moments(block: QueryStatistics) -> Moments:
+    """Moments, equal to `dranking.rankrls.kernels.gram.per_query.moments` of the documents."""
+    n, weights = block.n_features, block.query_weights
+    diagonal, products, norms = block.diagonal, block.products, block.label_norms
+    if weights is not None:
+        diagonal, products = diagonal * weights[:, None], products * weights[:, None]
+        norms = norms * weights
+    moments = Moments(diagonal, products, norms, np.empty((0, n)), np.empty((2, n)))
+    add_up(frozen(diagonal), frozen(products), moments.totals)
+    return moments
+
+
+def statistics_rows(
+    block: QueryStatistics, features: NDArray[np.int64], slots: NDArray[np.int64], rows: Array
+) -> Array:
+    """Gram rows, equal to `dranking.rankrls.kernels.gram.dense.gram_rows` of the documents."""
+    totals = np.zeros((len(features), block.n_features))
+    weights = frozen(block.weights)
+    for slot, kept, total in zip(slots, block.rows(features.tolist()), totals, strict=True):
+        add_weighted(frozen(kept), weights, rows[slot], total)
+    return totals
+
+
+def statistics_equations(block: QueryStatistics) -> tuple[Array, Array, float]:
+    """A, b and y.y of one block."""
+    moments = statistics_moments(block)
+    n = block.n_features
+    row, total, weights = np.empty((block.n_queries, n)), np.zeros((n, n)), frozen(block.weights)
+    for i, kept in enumerate(block.rows(range(n))):
+        add_weighted(frozen(kept), weights, row, total[i])
+    return _symmetric(total), moments.products.sum(axis=0), float(moments.label_norms.sum())
+
+
+def statistics_errors(
+    block: QueryStatistics, vectors: Array, spectrum: tuple[Array, Array, Array]
+) -> tuple[Array, np.float64]:
+    """(n_lambdas,) leave-query-out errors of RankRLS on all features, summed over the queries.
+
+    Also the sum of the inverse squares of the least eigenvalues of the systems without each query,
+    for the least lambda.
+
+    Parameters
+    ----------
+    block
+        The queries to hold out, each in turn.
+    vectors
+        Eigenvectors of A.
+    spectrum
+        Eigenvalues of A, b in the basis of the eigenvectors, and the lambdas.
+    """
+    values, products, regularizations = spectrum
+    errors, squares = np.zeros(len(regularizations)), np.float64(0.0)
+    smallest = regularizations.min()
+    moments = statistics_moments(block)
+    rows = np.empty((block.n_features, block.n_queries, block.n_features))
+    for i, row in enumerate(block.rows(range(block.n_features))):
+        rows[i] = row
+    for q, weight in enumerate(block.weights):
+        gram = vectors.T @ (weight * _symmetric(rows[:, q])) @ vectors
+        own = vectors.T @ moments.products[q]
+        least = np.linalg.eigvalsh(np.diag(values + smallest) - gram)[0]
+        squares += 1.0 / max(least, smallest) ** 2
+        for k, regularization in enumerate(regularizations):
+            others = np.diag(values + regularization) - gram
+            weights = solved_or_nearest(others, products - own)
+            error = moments.label_norms[q] - 2 * weights @ own + weights @ gram @ weights
+            errors[k] += max(error, 0.0)
+    return errors, squares
+
+
+def _symmetric(matrix: Array) -> Array:
+    """The symmetric part: of sparse features one side is centred, so rounding differs."""
+    return (matrix + matrix.T) / 2

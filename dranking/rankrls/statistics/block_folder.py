@@ -1,0 +1,265 @@
+"""Reading and writing the folder of one block of a statistics store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dranking.errors import DataError
+from dranking.files.checksums import DamagedFileError, checksum
+from dranking.files.folders.verified_folder import VerifiedFolder
+from dranking.files.places import Place
+from dranking.files.writing.atomic_files import new_folder
+from dranking.kernels.machine.compile import frozen
+from dranking.rankrls.statistics.manifest import (
+    CHANGED,
+    KIND,
+    QUERY_TABLE,
+    STATISTICS_FILE,
+    StatisticsEntry,
+    StatisticsManifest,
+)
+from dranking.rankrls.statistics.per_query import LABEL_DIGEST, QueryStatistics, ReadRows
+from dranking.rankrls.statistics.query_times import TIME_TYPES, TimeType, time_type
+from dranking.rankrls.statistics.row_files import RowFile, write_rows
+
+
+class WrittenBlock(NamedTuple):
+    """A block whose folder is written, and what the blocks of a store have in common.
+
+    Attributes
+    ----------
+    entry
+        The entry of the block in the manifest.
+    first_query
+        Id of the first query, for messages.
+    n_features, time_type
+        Number of features, and type of the times of the queries.
+    """
+
+    entry: StatisticsEntry
+    first_query: str
+    n_features: int
+    time_type: TimeType | None
+
+
+class BlockFolders(NamedTuple):
+    """The folder that tasks on any host write the new blocks of one change of a store to.
+
+    Attributes
+    ----------
+    root
+        Directory of the store, which all tasks see.
+    prefix
+        The beginning of the names of the new folders.
+    """
+
+    root: Place
+    prefix: str
+
+    def path(self, index: int) -> str:
+        """The new folder of a block."""
+        return f"{self.prefix}{index:06d}"
+
+    def write(self, index: int, block: QueryStatistics) -> WrittenBlock | None:
+        """Write the block with a number of its own; a block without queries is left out: None."""
+        if not block.n_queries:
+            return None
+        entry = write_block(self.root, self.path(index), block)
+        first_query = str(block.query_ids[0])
+        return WrittenBlock(entry, first_query, block.n_features, time_type(block.times))
+
+
+def write_block(root: Place, path: str, block: QueryStatistics) -> StatisticsEntry:
+    """Write a block into the directory of a store, in the new folder `path`.
+
+    A block may be written twice, because the worker that wrote it seemed to be lost.
+    """
+    content = arrow_bytes(query_table(block))
+    arrays = chain(block.rows(range(block.n_features)), (block.diagonal, block.products))
+    with new_folder(root, path) as folder:
+        (folder / QUERY_TABLE).write_bytes(content)
+        index_checksum = write_rows(folder / STATISTICS_FILE, arrays)
+    return StatisticsEntry(
+        path=path,
+        n_documents=block.info.n_documents,
+        n_queries=block.n_queries,
+        n_unlabelled=block.info.n_unlabelled,
+        n_values=int(block.value_counts.sum()),
+        digest=block.digest(),
+        is_whole=block.source is not None,
+        checksums={
+            QUERY_TABLE: checksum(content),
+            STATISTICS_FILE: index_checksum,
+        },
+        features_digest=block.features_source,
+    )
+
+
+def read_block(
+    root: Place, manifest: StatisticsManifest, index: int, *, queries_only: bool = False
+) -> QueryStatistics:
+    """Read a block. Its arrays are read-only; rows of A_q are read from disk at every use.
+
+    Parameters
+    ----------
+    root, manifest, index
+        The store, its manifest, and the number of the block.
+    queries_only
+        Return statistics with no features, without opening `STATISTICS_FILE`.
+
+    Raises
+    ------
+    DataError
+        If a file is missing or damaged; the message names the block, the file and the remedy.
+    """
+    entry = manifest.blocks[index]
+    queries, is_changed = _read_queries(root, manifest, index)
+    n = manifest.n_features
+    read = _row_reader(root, manifest, index)
+    if is_changed.any():
+        changed = _row_reader(root, manifest, index, of_changed=True)
+        read = partial(replaced_rows, read, np.flatnonzero(is_changed), changed)
+    none = np.empty((entry.n_queries, 0))
+    diagonal, products = (none, none) if queries_only else map(frozen, read((n, n + 1)))
+    has_source = entry.is_whole and not queries_only
+    return QueryStatistics(
+        rows=read,
+        diagonal=diagonal,
+        products=products,
+        label_norms=_numbers(queries, "label_norm"),
+        sizes=_numbers(queries, "n_documents"),
+        labelled_sizes=_numbers(queries, "n_labelled"),
+        value_counts=_numbers(queries, "n_values"),
+        query_ids=queries["query_id"].combine_chunks(),
+        query_weights=_numbers(queries, "weight") if "weight" in queries.schema.names else None,
+        times=queries["time"].combine_chunks() if manifest.time_type else None,
+        label_digests=queries["labels"].combine_chunks(),
+        source=entry.digest if has_source else None,
+        features_source=entry.features_digest if has_source else None,
+    )
+
+
+def read_is_changed(root: Place, manifest: StatisticsManifest, index: int) -> NDArray[np.bool_]:
+    """(n_queries,) which queries of a block changed since the block was written."""
+    return _read_queries(root, manifest, index)[1]
+
+
+def read_changed_rows(
+    root: Place, manifest: StatisticsManifest, index: int, wanted: Iterable[int]
+) -> Iterator[NDArray[np.float64]]:
+    """Some rows, each (n_changed, n_features), of the changed queries of a block that has some."""
+    return _row_reader(root, manifest, index, of_changed=True)(wanted)
+
+
+def _read_queries(
+    root: Place, manifest: StatisticsManifest, index: int
+) -> tuple[pa.Table, NDArray[np.bool_]]:
+    """The newest table of the queries of a block, and which of the queries changed."""
+    entry = manifest.blocks[index]
+    newest = entry if entry.changed is None else entry.changed
+    folder = _StatisticsFolder(root, index, newest.path, newest.checksums, KIND.remedy)
+    queries = folder.parsed(QUERY_TABLE, "an Arrow file", _read_arrow)
+    is_changed = np.zeros(len(queries), bool)
+    fits = entry.changed is None
+    if entry.changed is not None and CHANGED in queries.schema.names:
+        is_changed = queries[CHANGED].to_numpy()
+        fits = is_changed.dtype == bool and is_changed.sum() == entry.changed.n_queries
+        queries = queries.drop_columns(CHANGED)
+    if not fits or not _is_as_written(queries, manifest, entry):
+        raise folder.damaged(QUERY_TABLE, "has other columns or rows than the manifest says")
+    return queries, is_changed
+
+
+def _row_reader(
+    root: Place, manifest: StatisticsManifest, index: int, *, of_changed: bool = False
+) -> ReadRows:
+    """Reads rows of a block as it was written, or of its changed queries."""
+    entry = manifest.blocks[index]
+    part = entry.changed if of_changed and entry.changed is not None else entry
+    folder = _StatisticsFolder(root, index, part.path, part.checksums, KIND.remedy)
+    shape = (part.n_queries, manifest.n_features)
+    place = folder.path / STATISTICS_FILE
+    file = RowFile(place, manifest.n_features + 2, shape, part.checksums[STATISTICS_FILE])
+    return partial(folder.rows, file)
+
+
+def replaced_rows(
+    rows: ReadRows, places: NDArray[np.intp], changed: ReadRows, wanted: Iterable[int]
+) -> Iterator[NDArray[np.float64]]:
+    """Rows of a block, in which `changed` replaces the rows of the queries at `places`."""
+    numbers = list(wanted)
+    for row, values in zip(rows(numbers), changed(numbers), strict=True):
+        replaced = row.copy()
+        replaced[places] = values
+        yield replaced
+
+
+class _StatisticsFolder(VerifiedFolder):
+    def rows(self, file: RowFile, wanted: Iterable[int]) -> Iterator[NDArray[np.float64]]:
+        """Some rows of the statistics file, in the order of `wanted`."""
+        try:
+            yield from file.read(wanted)
+        except DamagedFileError as error:
+            raise self.damaged(STATISTICS_FILE, f"is not what was written, {error}") from error
+        except (OSError, DataError) as error:
+            raise self.unreadable(STATISTICS_FILE, error) from error
+
+
+def _read_arrow(source: pa.BufferReader) -> pa.Table:
+    table = pa.ipc.open_file(source).read_all()
+    table.validate(full=True)  # the table is used in place, and its offsets might point outside
+    return table
+
+
+def query_table(block: QueryStatistics) -> pa.Table:
+    """The table of the queries of a block, without nulls."""
+    columns = {
+        "query_id": block.query_ids,
+        "n_documents": block.sizes,
+        "n_labelled": block.labelled_sizes,
+        "n_values": block.value_counts,
+        "label_norm": block.label_norms,
+        "labels": block.label_digests,
+        "weight": block.query_weights,
+        "time": block.times,
+    }
+    return pa.table({name: values for name, values in columns.items() if values is not None})
+
+
+def _is_as_written(queries: pa.Table, manifest: StatisticsManifest, entry: StatisticsEntry) -> bool:
+    """Whether a table has the columns of `query_table`, without nulls."""
+    numbers = ("n_documents", "n_labelled", "n_values")
+    types = {
+        "query_id": pa.string(),
+        **dict.fromkeys(numbers, pa.int64()),
+        "label_norm": pa.float64(),
+        "labels": LABEL_DIGEST,
+    }
+    if "weight" in queries.schema.names:
+        types["weight"] = pa.float64()
+    if manifest.time_type is not None:
+        types["time"] = TIME_TYPES[manifest.time_type]
+    found = {field.name: field.type for field in queries.schema}
+    n_nulls = sum(column.null_count for column in queries.columns)
+    return found == types and len(queries) == entry.n_queries and not n_nulls
+
+
+def arrow_bytes(table: pa.Table) -> bytes:
+    """Content of an Arrow file."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as file:
+        file.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _numbers(table: pa.Table, name: str) -> NDArray[Any]:
+    values: NDArray[Any] = table[name].to_numpy()
+    values.flags.writeable = False
+    return values
