@@ -18,7 +18,10 @@ KINDS = {
         *("metrics", "models.comparison", "models.evaluation", "max_margin.bounds"),
         *("tuning", "report"),
     ),
-    "Data": ("data", "ingestion", "files", "bilinear.texts", "metrics.scores"),
+    "Data": (
+        *("data", "ingestion", "files", "bilinear.texts", "metrics.scores"),
+        "rankrls.statistics",
+    ),
     "Clicks": ("clicks",),
     "Export": ("models.export",),
     "Errors": ("errors",),

@@ -1,6 +1,7 @@
 """Distributed learning to rank with sparse models on Dask.
 
-The public names are imported here on first use. A package imports from those below it only:
+The public names are imported here on first use. A package imports from the packages below it only,
+but for three imports that ``tests/test_layers.py`` names:
 
 | package | contents |
 |---|---|

@@ -10,7 +10,7 @@ import pytest
 
 from tests.test_layers import REPOSITORY, imports_of_files
 
-OURS = {"dranking", "pipelines", "cluster", "moves", "tests"}
+OURS = {"dranking", "pipelines", "cluster", "tests"}
 
 NOT_INSTALLED = {"azure": ["azure-core"], "mlflow": ["mlflow-skinny"], "compression": []}
 """Distributions of packages that the tests do without, and of a module of later Pythons."""

@@ -95,11 +95,7 @@ def imports_of_files(folder: str) -> dict[str, set[str]]:
 def imports_of_modules() -> dict[str, set[str]]:
     """The imports of every module of the package, by the name of the module."""
     files = imports_of_files("dranking").items()
-    return {
-        ".".join(Path(file).with_suffix("").parts): imports
-        for file, imports in files
-        if Path(file).name != "__init__.py"
-    }
+    return {".".join(Path(file).with_suffix("").parts): imports for file, imports in files}
 
 
 def test_imports_point_down():

@@ -6,8 +6,8 @@ the relevance `r_qd`; with trust bias `a_k r_qd + b_k`.
 
 A folder for each step: `logs` reads events, `sessions` counts what a user saw together, `counting`
 and `store` make and hold counts by night; `propensities`, `labels` and `off_policy` estimate from
-them; `interleaving` compares two rankers on pages of both. `rows` holds the rows that tasks send
-each other.
+them; `interleaving` compares two rankers on pages of both, and `evaluation` measures rankers on
+clicks. `rows` holds the rows that tasks send each other, and `kernels` reads CSV.
 
 What counts contain
 -------------------

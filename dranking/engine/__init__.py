@@ -1,6 +1,6 @@
 """Work on blocks of queries: threads of this process, or the workers of a Dask cluster.
 
-Beside `dranking.ingestion`, no other package imports Dask. Algorithms see three things: an
+This package and `dranking.ingestion` alone import Dask. Algorithms see three things: an
 `executor.Executor`, which runs tasks; `tiles.Tiles`, which keeps a data set spread over an
 executor; and `map_blocks.map_blocks`, which passes over a data set once.
 

@@ -1,7 +1,7 @@
 """Compiled arithmetic on arrays that several packages share; no files and no Dask.
 
-The only imports are numpy, scipy, numba and the standard library. Kernels of one paper stand in a
-folder `kernels` of its package, under the same rule.
+The only imports are numpy, scipy, numba and the standard library. Kernels of one paper, and
+kernels that stand on those, are in a folder `kernels` of its package, under the same rule.
 
 | folder or module | arithmetic |
 |---|---|

@@ -1,4 +1,4 @@
-"""Ranking measures, the conventions in which they are computed, and the comparison of models.
+"""Ranking measures and their conventions, the comparison of models, and files of scores.
 
 The public tools of this field disagree in ways that change the second digit, so every measure
 takes a convention by name. A document at rank i (from 1) of a list of n documents, sorted by
@@ -45,4 +45,8 @@ losses. How often the interval holds for few queries stands in the table of
 A mean that is looked at again and again, such as that of a running experiment, has no interval of
 fixed size that holds at every look; `dranking.metrics.comparison.confidence_sequences` has one that
 does.
+
+Modules: `measures` has a file for each family of measures, whose loops are in `kernels`;
+`per_query` computes them, `comparison` compares two models, `scores` reads and writes stored
+scores, and `prediction_files` reads and writes TREC runs, CSV and parquet.
 """

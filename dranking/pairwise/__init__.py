@@ -6,7 +6,10 @@
   `views` the groups of features;
 - `stochastic_ranker`, `epochs`, `pair_blocks`: what SPD and LCRA share, from the parameters to the
   epochs on shards of the data and the blocks to draw pairs from;
-- `ranksvm`: RankSVM and RankLogistic, the minimum (`minimise`) of the `objective` over all pairs.
+- `losses` has the losses over all pairs, `pairs` draws pairs, and `mixing` averages what shards of
+  the data trained apart; the loops are in `kernels`;
+- `ranksvm`: RankSVM (Airola et al. 2011, Lee and Lin 2014) and RankLogistic, the minimum
+  (`minimise`) of the `objective` over all pairs.
 
 ``THEORY.md`` beside this file holds objectives, updates, deviations from the papers and figures.
 """

@@ -11,7 +11,7 @@ shortcut.
 |---|---|
 | `greedy` | exact selection of features by leave-query-out error |
 | `leave_query_out` | the criterion of this selection, and its memory plan |
-| `gram` | moments, Gram rows and sums of pairs, which all of these read |
+| `gram` | moments, Gram rows and sums of pairs, also for statistics stores |
 | `statistics` | statistics stores: files with the statistics of each query |
 | `kernels` | the loops behind these |
 """

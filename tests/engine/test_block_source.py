@@ -10,7 +10,7 @@ from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.block_source import BlockSource
 from dranking.engine.block_tasks import submit_with_blocks
 from dranking.pairwise.mixing import Shards, Source
-from tests.models.executors import Remote
+from tests.engine.executors import Remote
 
 N, BLOCK = 60_000, 1_000
 

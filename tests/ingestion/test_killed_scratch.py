@@ -57,7 +57,7 @@ def write_apart(path, first):
 def killed_in_the_exchange(tmp_path, source, output, *where):
     program = tmp_path / "driver.py"
     program.write_text(DRIVER)
-    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, program, source, str(output), *map(str, where)]
     assert subprocess.run(command, env=here, check=False).returncode == -signal.SIGKILL
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dranking.data.blocks import QueryBlock
-from dranking.pairwise import losses as pairwise
+from dranking.pairwise import losses
 from dranking.pairwise.kernels.pair_sums import is_wide
 from dranking.pairwise.losses import (
     SQUARED_HINGE,
@@ -131,7 +131,7 @@ def test_shortfalls(problem, unit, n_near):
     targets, scores = pair_targets(block), scores * unit
     tangent = smoothed_hinge(0.5).at(scores, frozen_groups(targets)).tangent
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pairwise, "N_NEAR", n_near)
+        patch.setattr(losses, "N_NEAR", n_near)
         found = shortfalls_of(targets, tangent, 0.5)
     expected = [
         reference.loss_sum(of_gap, scores, grades, block.query_ptr, weights)

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 import dranking as dr
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import AccuracyWarning
-from tests.models.executors import Remote
+from tests.engine.executors import Remote
 from tests.models.problems import Problem
 from tests.rankrls.raw_problems import drawn_problem, raw_problem
 from tests.reference.exact_hinges import (

@@ -21,7 +21,7 @@ from pipelines.benchmarks.lake.exchange import made_plan
 from pipelines.cluster_costs import main
 from pipelines.forecast import Rates, SelectionForecast, Sketch
 from pipelines.pass_costs import OBJECTS_PER_SEGMENT, IngestSizes
-from tests.models.executors import Remote
+from tests.engine.executors import Remote
 from tests.models.problems import random_problem
 
 K = 7

@@ -3,5 +3,5 @@
 `collection` stores documents (or queries) as sparse vectors, `tfidf` makes the vectors of texts,
 `open_collection` reads collections in any form, and `preferences` holds classes, judgments or
 tables of tuples, from which `dranking.bilinear.tuples` draws. The ranker that learns from them is
-`dranking.bilinear`.
+`dranking.bilinear.estimator`.
 """

@@ -1,8 +1,8 @@
 """The gate: the rules that a challenger must pass to become the champion.
 
 - `gate`: all rules, and the verdict;
-- `night_test`: the test of "the challenger is no better" at the level of a night: Student's t-test,
-  or the e-value of bets;
+- `night_level`: the test of "the challenger is no better" at the level of a night: Student's
+  t-test, or the e-value of bets;
 - `budget`: the level that the ledger leaves to this test, and sentences about budget and power. The
   levels of any 365 days sum to at most a budget of false promotions
   (`dranking.retrain.registry.ledger`, after Lan and DeMets 1983);

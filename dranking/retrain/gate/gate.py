@@ -16,7 +16,7 @@ from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery
 from dranking.retrain.config.gate_table import GateConfig
 from dranking.retrain.gate.budget import Allowance, chance_of_equal
-from dranking.retrain.gate.night_test import (
+from dranking.retrain.gate.night_level import (
     NightTest,
     compare_at_level,
     differences_of,

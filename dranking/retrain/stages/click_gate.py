@@ -36,7 +36,7 @@ from dranking.retrain.config.gate_table import GateConfig
 from dranking.retrain.config.tables import ClicksConfig
 from dranking.retrain.gate.budget import Allowance, allowance_of, statement
 from dranking.retrain.gate.gate import PartDrift, Reason, Verdict, at_least, verdict_of
-from dranking.retrain.gate.night_test import NightTest, student_p_value
+from dranking.retrain.gate.night_level import NightTest, student_p_value
 from dranking.retrain.registry.ledger import Evidence
 from dranking.retrain.results import Evaluated, Fitted
 from dranking.retrain.workflow import Run

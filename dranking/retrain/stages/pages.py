@@ -15,7 +15,7 @@ from dranking.report.card import model_card
 from dranking.report.page import render
 from dranking.report.sections import page_of
 from dranking.retrain.gate.gate import Verdict
-from dranking.retrain.gate.night_test import resampling_of
+from dranking.retrain.gate.night_level import resampling_of
 from dranking.retrain.results import Evaluated, Ingested, StatisticsUpdate
 from dranking.retrain.stages.stage_inputs import segments_of, stored_model
 from dranking.retrain.workflow import Run, Workflow

@@ -8,7 +8,7 @@ from dranking.engine.executor import ThreadExecutor
 from dranking.engine.tiles import Tiles
 from dranking.rankrls.gram.sample import sample_of
 from dranking.rankrls.gram.statistics_store import build_statistics
-from tests.models.executors import Remote
+from tests.engine.executors import Remote
 from tests.models.problems import random_problem
 from tests.reference.greedy import centred_queries
 

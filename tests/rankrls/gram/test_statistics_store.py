@@ -23,7 +23,7 @@ from dranking.rankrls.greedy.path import SelectionRules
 from dranking.rankrls.greedy.selection import select_paths
 from dranking.rankrls.leave_query_out.memory_plan import Needs
 from dranking.rankrls.statistics.write_append_expire import expire_statistics
-from tests.models.executors import Remote
+from tests.engine.executors import Remote
 from tests.models.problems import random_problem, ranking_problems
 from tests.rankrls.greedy.selections import assert_same_paths
 from tests.rankrls.statistics.stores import everything_of

@@ -12,7 +12,7 @@ from dranking.rankrls.gram.sample import sample_of
 from dranking.rankrls.greedy.path import SelectionRules
 from dranking.rankrls.greedy.prefetch import PickPredictor
 from dranking.rankrls.greedy.selection import select_paths
-from tests.models.executors import Remote
+from tests.engine.executors import Remote
 from tests.models.problems import random_problem
 from tests.rankrls.greedy.selections import assert_same_bits
 from tests.rankrls.greedy.wrong_upcoming import WrongPredictor

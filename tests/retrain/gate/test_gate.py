@@ -13,7 +13,7 @@ from dranking.metrics.per_query import PerQuery
 from dranking.retrain.config.gate_table import GateConfig
 from dranking.retrain.gate.budget import Allowance
 from dranking.retrain.gate.gate import FeatureDrift, PartDrift, judge
-from dranking.retrain.gate.night_test import student_p_value
+from dranking.retrain.gate.night_level import student_p_value
 from dranking.retrain.registry.ledger import Evidence
 
 

@@ -11,7 +11,7 @@ from dranking.rankrls.kernels.gram.double_double import (
     sum_of_pairs,
     sums_of_products,
 )
-from tests.kernels.pairs import exact
+from tests.rankrls.kernels.pairs import exact
 
 
 def drawn_pairs(rng, *shape):

@@ -13,7 +13,7 @@ from dranking.rankrls.kernels.lqo.pair_factor import (
     pair_factor,
     rotation_of_pairs,
 )
-from tests.kernels.pairs import exact
+from tests.rankrls.kernels.pairs import exact
 
 LAMBDAS = [2.0**-15, 1.0, 2.0**15]
 PTR = np.array([0, 7, 12, 20])

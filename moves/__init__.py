@@ -1,1 +1,0 @@
-"""The moves of files to their packages, made by a command: ``python -m moves``."""
