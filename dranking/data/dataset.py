@@ -312,6 +312,11 @@ class View(Dataset):
         return self._source.n_blocks
 
     @property
+    def source(self) -> Dataset:
+        """The other data set."""
+        return self._source
+
+    @property
     def root(self) -> Dataset:
         """The data set at the bottom, which is no view."""
         return self._source.root if isinstance(self._source, View) else self._source

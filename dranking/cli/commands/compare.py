@@ -15,13 +15,14 @@ from dranking.cli.options.scorers import (
     ranks_by_column,
 )
 from dranking.cli.options.shared import DEFAULT_METRICS, Convention, Json, Metrics, names_in
-from dranking.cli.output import format_value, print_json, print_table
+from dranking.cli.output import format_value, print_json, print_line, print_table
 from dranking.cli.parsing.option_groups import grouped
 from dranking.errors import UsageError
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
     from dranking.engine.executor import Executor
+    from dranking.models.evaluation import Evaluation
 
 
 @grouped
@@ -67,12 +68,12 @@ def compare(
     scored: list[Place | str] = [a, score_column if by_column and score_column else b]
     name = None if by_column else score_column
     with execution.running() as executor:
-        tables = [
-            _per_query(s, name, judged, metrics, convention, columns, executor) for s in scored
-        ]
-        result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
+        found = [_measured(s, name, judged, metrics, convention, columns, executor) for s in scored]
+        result = compare_values(*found, seed=seed, n_resamples=resamples, confidence=confidence)
+    known = {name: each.trained_on for name, each in zip("ab", found, strict=True)}
     if as_json:
-        print_json(result.as_json())
+        overlaps = {name: None if o is None else o.as_json() for name, o in known.items()}
+        print_json({**result.as_json(), "trained_on": overlaps})
         return
     rows = [
         (
@@ -89,9 +90,12 @@ def compare(
     interval = f"A - B [{confidence:.0%}]"
     headings = ["metric", "A", "B", interval, "p (Holm)", "p of signs", "win / tie / loss"]
     print_table(f"A = {a}, B = {scored[1]}: {result.n_queries:,} queries", headings, rows)
+    for name, overlap in known.items():
+        if overlap is not None:
+            print_line(f"{name.upper()}: {overlap.text}")
 
 
-def _per_query(
+def _measured(
     scored: Place | str,
     score_column: str | None,
     data: Place | None,
@@ -99,17 +103,20 @@ def _per_query(
     convention: str,
     columns: ColumnOptions,
     executor: Executor,
-) -> Any:
+) -> Evaluation:
     """Values of every query: read from parquet, or measured on the data."""
     from dranking.metrics.per_query import is_per_query, read_per_query
+    from dranking.models.evaluation import Evaluation
     from dranking.models.evaluation import evaluate as measure
+    from dranking.models.trained_queries import Overlap
 
     if not isinstance(scored, str) and is_per_query(scored):
-        return read_per_query(scored)
+        values = read_per_query(scored)
+        return Evaluation(values, Overlap(values.n_queries, None))
     if data is None:
         raise UsageError(f"{scored}: judged data is needed to measure it: give A B DATA.")
     scorer: Any = scored
     if not isinstance(scored, str):
         scorer = open_scorer(scored, columns, data, score_column)
     dataset = open_judged(data, [scorer], columns)
-    return measure(scorer, dataset, names_in(metrics), convention, executor=executor).per_query
+    return measure(scorer, dataset, names_in(metrics), convention, executor=executor)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dranking.data.concatenated import ConcatenatedDataset
 from dranking.data.dataset import Dataset
 from dranking.data.digits_ranking import digits_ranking
+from dranking.data.query_hashes import Words, query_digests
 from dranking.data.roles import Columns
 from dranking.data.scaling import FeatureMoments, feature_moments, scaled, standard_of
 from dranking.data.store.dataset import StoredDataset
@@ -48,7 +49,6 @@ from dranking.retrain.workflows.profiles import (
     profile_edges,
     profile_of,
 )
-from dranking.retrain.workflows.query_content import Words, query_digests
 from dranking.retrain.workflows.side_files import read_side_file, write_side_file
 
 COMPRESSED = (".gz", ".xz", ".zst")
