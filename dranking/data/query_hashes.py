@@ -41,26 +41,6 @@ def feature_digests(block: QueryBlock) -> Words:
     return np.where(found == 0, np.uint64(1), found)
 
 
-def query_digests(block: QueryBlock) -> Words:
-    """Digest of grades and features of every query of a block.
-
-    The order of the documents, the ids, and dense or sparse storage do not matter.
-
-    Returns
-    -------
-    (n_queries,) uint64; 0 for a query whose documents are all alike, or have one grade: such
-    queries are equal by chance, and a ranker learns nothing from them.
-    """
-    grades = np.nan_to_num(block.relevance, nan=-1.0)
-    documents = mixed(_row_words(block.features) ^ mixed(grades.view(np.uint64)))
-    starts = block.query_ptr[:-1]
-    alike = np.maximum.reduceat(documents, starts) == np.minimum.reduceat(documents, starts)
-    level = np.maximum.reduceat(grades, starts) == np.minimum.reduceat(grades, starts)
-    found: Words = mixed(np.add.reduceat(documents, starts))
-    found[alike | level] = 0
-    return found
-
-
 def query_ranks(block: QueryBlock) -> Words:
     """A number for every query that looks random, and is the same in every run.
 

@@ -109,7 +109,7 @@ def _check_is_of_model(model: LinearModel, train: Dataset) -> None:
             f"the training data that was given is not that of the model: its fingerprint is "
             f"{train.fingerprint}, with {train.n_queries:,} queries, and the model was trained on "
             f"{facts['fingerprint']}, with {facts.get('n_queries', 0):,} queries. Give the data "
-            "that the model was trained on (--train, in Python train=), or leave it out."
+            "that the model was trained on, or no training data."
         )
 
 

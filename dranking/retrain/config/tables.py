@@ -41,10 +41,14 @@ class DataConfig(BaseModel):
         several files make a delivery, name its folder (``lake/day=*``). For ``bilinear``: local
         parquet tables with the columns text and label.
     holdout
-        Judged queries that challenger and champion are compared on; never trained on. With
+        Judged queries that challenger and champion are compared on; never trained on, see
+        `holdout_overlap`. With
         ``[clicks]`` they may be absent, and later clicks take their place.
     validation
         Judged queries to choose hyperparameters on.
+    holdout_overlap
+        What happens to training queries that are judged, with the same id or the same documents:
+        "leave-out" leaves them out of the training and says how many; "error" refuses the night.
     window
         Number of the newest parts to train on; None for all parts.
     null
@@ -83,6 +87,7 @@ class DataConfig(BaseModel):
     train: Sources
     holdout: Sources | None = None
     validation: Sources | None = None
+    holdout_overlap: Literal["leave-out", "error"] = "leave-out"
     window: PositiveInt | None = None
     null: NullPolicy = "error"
     n_features: PositiveInt | None = None

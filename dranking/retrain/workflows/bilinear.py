@@ -28,7 +28,8 @@ from dranking.errors import DataError, UsageError
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists, read_bytes
 from dranking.files.writing.atomic_files import atomic_write
-from dranking.metrics.per_query import PerQuery
+from dranking.models.evaluation import Evaluation
+from dranking.models.trained_queries import Overlap
 from dranking.report.content import Content, measures_of
 from dranking.retrain.gate.gate import PartDrift
 from dranking.retrain.registry.registry import MODEL_FOLDER
@@ -92,7 +93,7 @@ class BilinearWorkflow:
         """Load the model from a folder that holds the files of a version."""
         return load_bilinear_model(folder / MODEL_FOLDER)
 
-    def measure(self, model: BilinearModel, measures: Sequence[str]) -> PerQuery:
+    def measure(self, model: BilinearModel, measures: Sequence[str]) -> Evaluation:
         """Measure a model on the texts held out, as vectors over the model's own words."""
         documents = self._collection("holdout", model.vectorizer, {})
         preferences = label_preferences(documents)
@@ -107,7 +108,7 @@ class BilinearWorkflow:
             metrics=measures,
             convention=self._run.config.gate.convention,
         )
-        return found.per_query
+        return Evaluation(found.per_query, Overlap(found.per_query.n_queries, None))
 
     def drift(self) -> tuple[PartDrift, ...]:
         """Return nothing: texts have no features that all runs share."""
@@ -132,8 +133,8 @@ class BilinearWorkflow:
             model=model,
             metric=gate.metric,
             convention=gate.convention,
-            challenger=self.measure(model, measures),
-            champion=None if champion is None else self.measure(champion, measures),
+            challenger=self.measure(model, measures).per_query,
+            champion=None if champion is None else self.measure(champion, measures).per_query,
             facts={
                 "judged texts": f"{judged.n_documents:,}",
                 "labels": f"{judged.n_labels:,}",

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, UsageError, listed
 from dranking.files.places import Place
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.ingestion.known_values import KnownValues, known_values
 from dranking.ingestion.rows.row_rules import HasFill
-from dranking.metrics.per_query import PerQuery
-from dranking.models.evaluation import evaluate
+from dranking.models.evaluation import Evaluation, evaluate
 from dranking.models.export.formats import SUFFIXES, export_model
 from dranking.models.linear.model import LinearModel, load_model
 from dranking.rankrls.statistics.dataset import StatisticsDataset
@@ -78,7 +80,7 @@ class LinearWorkflow:
         ------
         DataError
             If a source is wrong, the data of some use has no labelled document, or queries are both
-            trained on and judged on.
+            trained on and judged on, and the configuration refuses that or nothing else is left.
         PartSetAsideError
             If a training source is wrong and was set aside, as the configuration allows.
         """
@@ -103,19 +105,51 @@ class LinearWorkflow:
             found[use] = RowFacts(**data.facts)
             if use != "train":
                 self._check_champion_scores(use, data)
-        for sources in judged.values():
-            self._parts.check_apart(run.sources["train"], sources)
-        notes: tuple[str, ...] = ()
+        n_left_out, notes = self._check_left_out()
         if run.config.clicks is None:
             of_the_night = [source for source in run.sources["train"] if source in new]
-            notes = repeated_queries(self._parts.open(of_the_night))
+            notes += repeated_queries(self._parts.open(of_the_night))
         if isinstance(known, KnownValues):
             notes += (
                 f"values for missing ones (data.null: {known.fill.policy}) were fitted to the "
                 "training parts of this run, since no part was ingested before; later runs keep "
                 "them",
             )
-        return Ingested(tuple(source.name for source in new), dict(found), notes)
+        return Ingested(tuple(source.name for source in new), dict(found), notes, n_left_out)
+
+    @cached_property
+    def _left_out(self) -> pa.Array:
+        """Ids of the queries that are left out of the training, since they are judged."""
+        sources = self._run.sources
+        judged = [source for use, found in sources.items() if use != "train" for source in found]
+        if not judged:
+            return pa.array([], pa.string())
+        return self._parts.judged_ids(sources["train"], judged)
+
+    def _check_left_out(self) -> tuple[int, tuple[str, ...]]:
+        """Number of training queries that are judged, and a note; DataError if none are left."""
+        own = pa.concat_arrays([self._parts.query_ids(s) for s in self._run.sources["train"]])
+        own = own.unique()
+        shared = own.filter(pc.is_in(own, self._left_out))
+        if not len(shared):
+            return 0, ()
+        names, n = listed(shared.to_pylist()), len(shared)
+        said = f"{n:,} of {len(own):,} training queries are judged as well ({names})"
+        if self._run.config.data.holdout_overlap == "error":
+            raise DataError(
+                f"{said}. Remove them from data.train or from the judged data, or set "
+                'data.holdout_overlap = "leave-out", which leaves them out of the training.'
+            )
+        if n == len(own):
+            raise DataError(f"{said}, so nothing is left to train on. Give other training data.")
+        return n, (f"{said}: they are left out of the training",)
+
+    def _without_judged(self, data: Dataset) -> Dataset:
+        """Training data without the queries that are judged."""
+        kept = ~pc.is_in(data.query_ids().cast(pa.string()), self._left_out).to_numpy(
+            zero_copy_only=False
+        )
+        return data if kept.all() else data.select_queries(kept)
 
     def _known_values(self) -> HasFill | None:
         """The values for missing ones: those of parts ingested before, or fitted to this run's.
@@ -270,19 +304,20 @@ class LinearWorkflow:
         return Fitted(n_features=len(model.weights))
 
     def load(self, folder: Place) -> LinearModel:
-        """Load the model from a folder that holds the files of a version."""
-        return load_model(folder / MODEL_NAME)
+        """Load the model, with its training queries, from a folder of the files of a version."""
+        model = load_model(folder / MODEL_NAME)
+        model.trained_queries()  # the folder may be gone when they are asked for
+        return model
 
-    def measure(self, model: LinearModel, measures: Sequence[str]) -> PerQuery:
+    def measure(self, model: LinearModel, measures: Sequence[str]) -> Evaluation:
         """Measure a model on the queries held out, under the gate's convention."""
-        found = evaluate(
+        return evaluate(
             model,
             self._data("holdout"),
             measures,
             self._run.config.gate.convention,
             executor=self._run.executor,
         )
-        return found.per_query
 
     def drift(self) -> tuple[PartDrift, ...]:
         """Shifts of the features of every new part since the champion's training data.
@@ -375,7 +410,7 @@ class LinearWorkflow:
             data, _ = sync_statistics(run.work / "statistics", whole, run.executor)
         else:
             data = joined(list(parts.values()))
-        return self._parts.scaled(data, run.sources["train"])
+        return self._without_judged(self._parts.scaled(data, run.sources["train"]))
 
     def _training_parts(self) -> dict[str, Dataset]:
         """The training parts by the keys of their sources, in order."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dranking.data.concatenated import ConcatenatedDataset
 from dranking.data.dataset import Dataset
 from dranking.data.digits_ranking import digits_ranking
-from dranking.data.query_hashes import Words, query_digests
+from dranking.data.query_hashes import Words, feature_digests
 from dranking.data.roles import Columns
 from dranking.data.scaling import FeatureMoments, feature_moments, scaled, standard_of
 from dranking.data.store.dataset import StoredDataset
@@ -127,27 +127,14 @@ class Parts:
             "need the same features (data.n_features sets their number for text)."
         )
 
-    def check_apart(self, train: Sequence[Source], judged: Sequence[Source]) -> None:
-        """Check that no judged query is trained on, under whatever id and in whatever file.
-
-        Queries are equal if their documents have the same features and grades.
-
-        Raises
-        ------
-        DataError
-            If a query of `judged` is in a part of `train`.
-        """
+    def judged_ids(self, train: Sequence[Source], judged: Sequence[Source]) -> pa.Array:
+        """Ids of all judged queries, and of training queries with the same documents."""
         wanted = np.concatenate([self._query_digests(source) for source in judged])
-        wanted = wanted[wanted > 0]
+        ids = [self.query_ids(source) for source in judged]
         for source in train:
             found = np.isin(self._query_digests(source), wanted)
-            if found.any():
-                ids = self._query_ids(source, np.flatnonzero(found)[:5])
-                raise DataError(
-                    f"{source.name}: {found.sum()} of its queries are judged on as well (the same "
-                    f"documents and grades): query {', '.join(ids)}; remove these queries from "
-                    "data.train or from the judged data, or the figures mean nothing."
-                )
+            ids.append(self.query_ids(source).filter(pa.array(found)))
+        return pa.concat_arrays(ids).unique()
 
     def scaled(self, data: Dataset, sources: Sequence[Source]) -> Dataset:
         """Apply standard scaling, if configured, computed from all of the sources together.
@@ -198,19 +185,22 @@ class Parts:
         return self.root / f"{source.key}.profile-{hashlib.sha256(own).hexdigest()[:12]}.npz"
 
     def _query_digests(self, source: Source) -> Words:
-        """(n_queries,) digests of the content of the queries of a part."""
+        """(n_queries,) digests of the documents of the queries of a part."""
 
         def compute() -> Words:
             part = StoredDataset(self.path(source))
-            return np.concatenate([query_digests(part.block(b)) for b in range(part.n_blocks)])
+            return np.concatenate([feature_digests(block) for block in part.read_blocks()])
 
-        return np.asarray(self._array_beside(source, "queries", compute), dtype=np.uint64)
+        return np.asarray(self._array_beside(source, "documents", compute), dtype=np.uint64)
 
-    def _query_ids(self, source: Source, numbers: NDArray[np.intp]) -> list[str]:
-        """Ids of some queries of a part, in words for users."""
-        part = StoredDataset(self.path(source))
-        ids = [i for b in range(part.n_blocks) for i in part.block(b).query_ids.to_pylist()]
-        return [str(ids[number]) for number in numbers]
+    def query_ids(self, source: Source) -> pa.Array:
+        """(n_queries,) ids of the queries of a part, as texts; kept beside the part."""
+
+        def compute() -> NDArray[np.str_]:
+            ids = StoredDataset(self.path(source)).query_ids().cast(pa.string())
+            return np.array(ids.to_pylist(), dtype=np.str_)
+
+        return pa.array(self._array_beside(source, "ids", compute), pa.string())
 
     def _moments(self, source: Source) -> list[FeatureMoments]:
         """Moments of every block of a part."""
