@@ -13,10 +13,10 @@ from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary
 from dranking.metrics.measures.by_name import get_measures
+from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import ID_COLUMN, PerQuery
 from dranking.models.linear.query_record import overlap_of
 from dranking.models.scorers import judged_dataset, measure, scorer_beside
-from dranking.models.trained_queries import Overlap
 
 if TYPE_CHECKING:
     import pandas as pd

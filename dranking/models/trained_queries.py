@@ -15,11 +15,11 @@ does; equal data sets have equal files, as their models have equal fingerprints 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,11 +28,14 @@ from pydantic.fields import Field
 
 from dranking.data.query_hashes import Words, id_hashes, mixed
 from dranking.errors import DataError, UsageError, problems_in
-from dranking.files.places import Place
-from dranking.files.reading import exists, read_bytes
+from dranking.files.places import Place, is_local
+from dranking.files.reading import exists, file_size, read_bytes
+from dranking.files.writing import object_store
 from dranking.files.writing.atomic_files import atomic_write
+from dranking.metrics.overlap import Overlap
 
 FORMAT = "dranking-queries"
+FIRST_BYTES = b'{"format": "dranking-queries"'
 UNKNOWN = np.uint64(0)
 """Stands for the documents of a query where they were not read, as those of statistics stores."""
 
@@ -61,43 +64,6 @@ class _Header(BaseModel):
     key: StrictStr
     n_rows: NonNegativeInt
     features: list[StrictStr]
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """How many judged queries a model was trained on.
-
-    Attributes
-    ----------
-    n_judged
-        Number of judged queries.
-    n_trained_on
-        Number of judged queries that the model was trained on; None if that is not known.
-    n_other_documents
-        Number of judged queries whose ids were trained on with other documents.
-    """
-
-    n_judged: int
-    n_trained_on: int | None
-    n_other_documents: int = 0
-
-    @property
-    def text(self) -> str:
-        """The numbers as a sentence without a period."""
-        if self.n_trained_on is None:
-            return "not known whether the model was trained on these queries"
-        judged = f"{self.n_judged:,} judged quer{'y' if self.n_judged == 1 else 'ies'}"
-        said = f"{self.n_trained_on:,} of {judged} were trained on"
-        if not self.n_other_documents:
-            return said
-        return (
-            f"{said}; {self.n_other_documents:,} more have ids that were trained on with other "
-            "documents (ids that every file numbers anew, or new results of the same queries)"
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        """The numbers, for JSON; null where they are not known."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,16 +190,46 @@ def read_queries(model: Place, expected: QueriesFile) -> TrainedQueries | None:
     )
 
 
-def check_queries_place(model: Place) -> None:
-    """Raise UsageError if the file beside a model is not one of hashes, and would be lost."""
+def save_with_queries(
+    model: Place, queries: TrainedQueries | None, save: Callable[[], None]
+) -> None:
+    """Save a model and the file beside it, if the queries are known.
+
+    The file of an earlier model goes first: whenever the process ends, the file that is there
+    belongs to the model that is there.
+
+    Parameters
+    ----------
+    model
+        Place of the model.
+    queries
+        The queries that the model was trained on.
+    save
+        Saves the model, whole or not at all.
+
+    Raises
+    ------
+    UsageError
+        If a file of another kind is in the place of the file beside the model.
+    """
     file = queries_place(model)
-    if exists(file) and not read_bytes(file)[:64].startswith(b'{"format": "' + FORMAT.encode()):
-        raise UsageError(
-            f"{file}: was not written by dranking, and the hashes of the training queries of "
-            f"{model.name} belong there. Move it, or give the model another name."
-        )
+    if exists(file):
+        if read_bytes(file, 0, min(len(FIRST_BYTES), file_size(file))) == FIRST_BYTES:
+            _delete(file)
+        elif queries is not None:
+            raise UsageError(
+                f"{file}: was not written by dranking, and the hashes of the training queries of "
+                f"{model.name} belong there. Move it, or give the model another name."
+            )
+    save()
+    if queries is not None:
+        atomic_write(file, queries.content, overwrite=True)
 
 
-def write_queries(model: Place, queries: TrainedQueries) -> None:
-    """Write the file beside a model, whole or not at all."""
-    atomic_write(queries_place(model), queries.content, overwrite=True)
+def _delete(file: Place) -> None:
+    """Delete a file; where that is not allowed, writing the model fails as well, and says so."""
+    if not is_local(file):
+        object_store.remove(file.parent, [file.name])
+        return
+    with suppress(PermissionError):
+        file.unlink(missing_ok=True)

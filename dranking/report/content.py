@@ -15,9 +15,9 @@ from dranking.bilinear.model import BilinearModel
 from dranking.max_margin.bounds.report import RiskBounds
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures.by_name import get_measure, higher_is_better
+from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import PerQuery
 from dranking.models.linear.model import LinearModel
-from dranking.models.trained_queries import Overlap
 from dranking.report.training_study import Training
 
 Array = NDArray[np.float64]

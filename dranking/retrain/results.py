@@ -11,7 +11,7 @@ from typing import Generic, TypeAlias
 
 from typing_extensions import TypeVar
 
-from dranking.models.trained_queries import Overlap
+from dranking.metrics.overlap import Overlap
 from dranking.retrain.gate.gate import PartDrift, Verdict
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dranking.metrics.measures.by_name import SQUARED_ERROR
+from dranking.metrics.overlap import Overlap
 from dranking.models.linear.model import LinearModel
 from dranking.models.linear.options import json_ready
-from dranking.models.trained_queries import Overlap
 from dranking.tuning.choice import GridPoint, Rule
 from dranking.tuning.grid import Criterion
 from dranking.tuning.settings import Setting

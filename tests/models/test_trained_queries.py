@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import dranking as dr
 from dranking.data.query_hashes import id_hashes
 from dranking.errors import DataError, UsageError
+from dranking.models import trained_queries
 from dranking.models.trained_queries import TrainedQueries, queries_place
 
 
@@ -99,6 +100,49 @@ def test_a_damaged_file_says_what_to_do(damage, tmp_path):
     file.write_bytes(content)
     with pytest.raises(DataError, match=r"model.queries: is damaged, .* or delete it"):
         dr.evaluate(dr.load_model(tmp_path / "model.json"), data(range(20)), ["map"])
+
+
+@pytest.mark.parametrize("queries", [True, False])
+def test_a_save_that_ends_early_leaves_no_file_of_another_model(queries, tmp_path, monkeypatch):
+    place = tmp_path / "model.json"
+    dr.RankRLS().fit(data(range(20))).to_model().save(place)
+    model = dr.RankRLS().fit(data(range(30))).to_model()
+    if queries:
+        write = trained_queries.atomic_write
+
+        def ends_at_queries(path, *args, **options):
+            if path.suffix == ".queries":
+                raise KeyboardInterrupt
+            write(path, *args, **options)
+
+        monkeypatch.setattr(trained_queries, "atomic_write", ends_at_queries)
+        with pytest.raises(KeyboardInterrupt):
+            model.save(place, overwrite=True)
+    else:
+        model.trained_on(None).save(place, overwrite=True)
+    assert not (tmp_path / "model.queries").exists()
+    stored = dr.load_model(place)
+    assert stored.weights == model.weights
+    assert dr.evaluate(stored, data(range(20)), ["map"]).trained_on.n_trained_on is None
+
+
+def test_a_save_that_is_refused_keeps_the_file(tmp_path):
+    model = dr.RankRLS().fit(data(range(20))).to_model()
+    model.save(tmp_path / "model.json")
+    with pytest.raises(UsageError, match="exists"):
+        model.save(tmp_path / "model.json")
+    assert dr.load_model(tmp_path / "model.json").trained_queries().n_queries == 20
+
+
+def test_a_comparison_knows_both_models():
+    a, b = (dr.RankRLS().fit(data(range(n))).to_model() for n in (10, 20))
+    found = dr.compare(a, b, data(range(5, 40)), metrics=["map"])
+    assert {name: o.n_trained_on for name, o in found.trained_on.items()} == {"a": 5, "b": 15}
+    assert found.as_json()["trained_on"]["b"]["n_trained_on"] == 15
+    values = [dr.evaluate(model, data(range(5, 40)), ["map"]) for model in (a, "f1")]
+    found = dr.compare(values[0].per_query, values[1])
+    assert found.trained_on["a"].n_trained_on is None
+    assert found.trained_on["b"] is None
 
 
 def test_a_file_of_the_user_is_not_replaced(tmp_path):

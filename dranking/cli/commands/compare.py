@@ -22,7 +22,6 @@ from dranking.files.places import Place
 
 if TYPE_CHECKING:
     from dranking.engine.executor import Executor
-    from dranking.models.evaluation import Evaluation
 
 
 @grouped
@@ -68,12 +67,12 @@ def compare(
     scored: list[Place | str] = [a, score_column if by_column and score_column else b]
     name = None if by_column else score_column
     with execution.running() as executor:
-        found = [_measured(s, name, judged, metrics, convention, columns, executor) for s in scored]
-        result = compare_values(*found, seed=seed, n_resamples=resamples, confidence=confidence)
-    known = {name: each.trained_on for name, each in zip("ab", found, strict=True)}
+        tables = [
+            _per_query(s, name, judged, metrics, convention, columns, executor) for s in scored
+        ]
+        result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
     if as_json:
-        overlaps = {name: None if o is None else o.as_json() for name, o in known.items()}
-        print_json({**result.as_json(), "trained_on": overlaps})
+        print_json(result.as_json())
         return
     rows = [
         (
@@ -90,12 +89,12 @@ def compare(
     interval = f"A - B [{confidence:.0%}]"
     headings = ["metric", "A", "B", interval, "p (Holm)", "p of signs", "win / tie / loss"]
     print_table(f"A = {a}, B = {scored[1]}: {result.n_queries:,} queries", headings, rows)
-    for name, overlap in known.items():
+    for name, overlap in result.trained_on.items():
         if overlap is not None:
             print_line(f"{name.upper()}: {overlap.text}")
 
 
-def _measured(
+def _per_query(
     scored: Place | str,
     score_column: str | None,
     data: Place | None,
@@ -103,16 +102,13 @@ def _measured(
     convention: str,
     columns: ColumnOptions,
     executor: Executor,
-) -> Evaluation:
+) -> Any:
     """Values of every query: read from parquet, or measured on the data."""
     from dranking.metrics.per_query import is_per_query, read_per_query
-    from dranking.models.evaluation import Evaluation
     from dranking.models.evaluation import evaluate as measure
-    from dranking.models.trained_queries import Overlap
 
     if not isinstance(scored, str) and is_per_query(scored):
-        values = read_per_query(scored)
-        return Evaluation(values, Overlap(values.n_queries, None))
+        return read_per_query(scored)
     if data is None:
         raise UsageError(f"{scored}: judged data is needed to measure it: give A B DATA.")
     scorer: Any = scored

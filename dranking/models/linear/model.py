@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
@@ -24,13 +25,13 @@ from dranking.files.json_files import read_json
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.requests import request
 from dranking.files.writing.atomic_files import atomic_write
+from dranking.files.writing.output_checks import check_output_file
 from dranking.models.linear.scoring import locate_features, score_block, table_scores
 from dranking.models.trained_queries import (
     QueriesFile,
     TrainedQueries,
-    check_queries_place,
     read_queries,
-    write_queries,
+    save_with_queries,
 )
 
 SCHEMA_VERSION = 1
@@ -269,11 +270,9 @@ class LinearModel(BaseModel):
             If a store refuses access, or is out of reach.
         """
         place, queries = as_place(path, storage_options), self.trained_queries()
-        if queries is not None:
-            check_queries_place(place)
-        atomic_write(place, self.to_json(), overwrite=overwrite)
-        if queries is not None:
-            write_queries(place, queries)
+        check_output_file(place, overwrite)
+        write = partial(atomic_write, place, self.to_json(), overwrite=overwrite)
+        save_with_queries(place, queries, write)
 
 
 def versions() -> dict[str, str]:

@@ -15,9 +15,10 @@ from dranking.data.dataset import Dataset
 from dranking.data.query_hashes import Words, feature_digests, id_hashes
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
+from dranking.metrics.overlap import Overlap
 from dranking.models.linear.model import LinearModel
 from dranking.models.linear.scoring import Transforms, locate_features
-from dranking.models.trained_queries import Overlap, TrainedQueries
+from dranking.models.trained_queries import TrainedQueries
 
 MOST_FEATURES = 8
 """Features of a model, those with the largest weights, by which documents are told apart."""

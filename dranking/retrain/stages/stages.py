@@ -17,8 +17,8 @@ import numpy as np
 import dranking
 from dranking.errors import TryAgainError
 from dranking.files.writing.atomic_files import atomic_write
+from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import read_per_query, write_per_query
-from dranking.models.trained_queries import Overlap
 from dranking.report.card import card_files
 from dranking.retrain.config.config import config_digest
 from dranking.retrain.config.tables import BILINEAR

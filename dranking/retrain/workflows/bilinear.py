@@ -28,8 +28,8 @@ from dranking.errors import DataError, UsageError
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists, read_bytes
 from dranking.files.writing.atomic_files import atomic_write
+from dranking.metrics.overlap import Overlap
 from dranking.models.evaluation import Evaluation
-from dranking.models.trained_queries import Overlap
 from dranking.report.content import Content, measures_of
 from dranking.retrain.gate.gate import PartDrift
 from dranking.retrain.registry.registry import MODEL_FOLDER

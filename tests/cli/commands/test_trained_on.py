@@ -47,6 +47,11 @@ def test_commands_count_the_judged_queries_that_were_trained_on(dranking, tmp_pa
     out = dranking("tune", train, *options, "--output", tmp_path / "t.json")[1]
     assert f"validation: {said}" in out
 
+    call = ("train", "spd", train, "--epochs", 1, "--validation", shared, "-o", tmp_path / "s.json")
+    assert f"validation: {said}" in dranking(*call)[1]
+    found = json.loads(dranking(*call, "--overwrite", "--json")[1])["trained_on"]
+    assert found["n_trained_on"] == 3
+
     shutil.move(model, tmp_path / "moved.json")
     out = dranking("evaluate", tmp_path / "moved.json", shared)[1]
     assert "not known whether the model was trained on these queries" in out

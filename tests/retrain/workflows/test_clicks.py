@@ -135,6 +135,17 @@ def test_a_night_learns_from_debiased_clicks(shop):
     assert weights_of(registry, again.results.publish.version) == found
 
 
+def test_judged_queries_are_not_trained_on_although_they_are_clicked(shop):
+    shop._write("judged", range(36), lambda n: np.arange(n) % 3, add=1.0)
+    first = shop.night()
+    [said] = first.notes
+    assert said.startswith("36 of 40 training queries are judged as well")
+    assert first.results.evaluate.trained_on["challenger"].n_trained_on == 0
+    expected = shop.expected_weights([row for row in shop.rows if row[0] >= 36])
+    found = weights_of(Registry(shop.folder / "registry"), "000001")
+    assert [found[f"x{j}"] for j in range(4)] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
 def test_features_of_unchanged_queries_are_not_read(shop, monkeypatch):
     """Statistics are relabelled; the model equals that of a night that builds all of them."""
     first = shop.night("export.report=false")
