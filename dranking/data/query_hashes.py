@@ -37,8 +37,17 @@ def feature_digests(block: QueryBlock) -> Words:
     (n_queries,) uint64, never 0.
     """
     documents = mixed(_row_words(block.features))
-    found = mixed(np.add.reduceat(documents, block.query_ptr[:-1]))
-    return np.where(found == 0, np.uint64(1), found)
+    return _never_zero(mixed(np.add.reduceat(documents, block.query_ptr[:-1])))
+
+
+def row_digests(features: FeatureMatrix) -> Words:
+    """Digest of every row of features; dense or sparse storage does not matter.
+
+    Returns
+    -------
+    (n_rows,) uint64, never 0.
+    """
+    return _never_zero(mixed(_row_words(features)))
 
 
 def query_ranks(block: QueryBlock) -> Words:
@@ -54,6 +63,10 @@ def query_ranks(block: QueryBlock) -> Words:
     ids = np.array([zlib.crc32(str(i).encode()) for i in block.query_ids.to_pylist()], np.uint64)
     rows = np.add.reduceat(mixed(_row_words(block.features)), block.query_ptr[:-1])
     return mixed(rows ^ mixed(ids))
+
+
+def _never_zero(words: Words) -> Words:
+    return np.where(words == 0, np.uint64(1), words)
 
 
 def _row_words(features: FeatureMatrix) -> Words:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
+
+Content: TypeAlias = Literal["documents", "texts"]
 
 
 @dataclass(frozen=True)
@@ -17,12 +19,16 @@ class Overlap:
     n_trained_on
         Number of judged queries that the model was trained on; None if that is not known.
     n_other_documents
-        Number of judged queries whose ids were trained on with other documents.
+        Number of judged queries whose ids were trained on with other documents, or, where queries
+        are texts, with other texts.
+    content
+        What tells queries with equal ids apart: their documents, or their own texts.
     """
 
     n_judged: int
     n_trained_on: int | None
     n_other_documents: int = 0
+    content: Content = "documents"
 
     @property
     def text(self) -> str:
@@ -33,11 +39,12 @@ class Overlap:
         said = f"{self.n_trained_on:,} of {judged} were trained on"
         if not self.n_other_documents:
             return said
+        changed = {"documents": "new results of the same queries", "texts": "texts that changed"}
         return (
             f"{said}; {self.n_other_documents:,} more have ids that were trained on with other "
-            "documents (ids that every file numbers anew, or new results of the same queries)"
+            f"{self.content} (ids that every file numbers anew, or {changed[self.content]})"
         )
 
     def as_json(self) -> dict[str, Any]:
         """The numbers, for JSON; null where they are not known."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "content"}
