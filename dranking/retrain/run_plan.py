@@ -13,7 +13,6 @@ from dranking.errors import DataError, UsageError
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists
 from dranking.retrain.config.config import RetrainConfig, config_text
-from dranking.retrain.config.tables import BILINEAR
 from dranking.retrain.gate.budget import forecast
 from dranking.retrain.markers import marker_file, read_marker, read_unfinished
 from dranking.retrain.quarantine import QUARANTINE_NAME, Quarantine, SetAside
@@ -180,13 +179,6 @@ def _find(config: RetrainConfig, digests: ContentDigests) -> Found:
     for use, patterns in judged.items():
         sources[use], more = unique(find_sources(patterns, data, digests))
         again += more
-        contents = {source.content: source.name for source in sources[use]}
-        for source in train:
-            if source.content in contents and config.model.kind == BILINEAR:
-                raise UsageError(
-                    f"{source.name} is trained on and judged on (as {contents[source.content]}, "
-                    f"data.{use}); remove this source from data.train, or the figures mean nothing."
-                )
     return Found(sources, train, tuple(again))
 
 

@@ -120,7 +120,7 @@ class RetrainConfig(BaseModel):
             raise ValueError(f"tune, data.validation: {BILINEAR} is trained with one lambda")
         if "regularization" not in self.model.model_fields_set:
             raise ValueError(f"model.regularization: is required for {BILINEAR}, such as 1e-5")
-        of_rows = {"null", "n_features", "sparse", "regroup", "normalize", "holdout_overlap"}
+        of_rows = {"null", "n_features", "sparse", "regroup", "normalize"}
         for name in sorted(of_rows & self.data.model_fields_set):
             raise ValueError(
                 f"data.{name}: applies to rows of features; {BILINEAR} learns from text"

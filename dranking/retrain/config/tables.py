@@ -39,7 +39,7 @@ class DataConfig(BaseModel):
         Everything found is a part, which is ingested once and kept; parts are sorted by name. A
         query of two parts counts as two queries, so the rows of a query belong in one part: where
         several files make a delivery, name its folder (``lake/day=*``). For ``bilinear``: local
-        parquet tables with the columns text and label.
+        parquet tables with the columns text and label, and optionally id.
     holdout
         Judged queries that challenger and champion are compared on; never trained on, see
         `holdout_overlap`. With
@@ -47,8 +47,9 @@ class DataConfig(BaseModel):
     validation
         Judged queries to choose hyperparameters on.
     holdout_overlap
-        What happens to training queries that are judged, with the same id or the same documents:
-        "leave-out" leaves them out of the training and says how many; "error" refuses the night.
+        What happens to training queries that are judged, with the same id or the same documents
+        (``bilinear``: texts with the same id or the same text): "leave-out" leaves them out of the
+        training and says how many; "error" refuses the night.
     window
         Number of the newest parts to train on; None for all parts.
     null

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
-from dranking.errors import DataError, UsageError, listed
+from dranking.errors import DataError, UsageError
 from dranking.files.places import Place
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.ingestion.known_values import KnownValues, known_values
@@ -48,6 +48,7 @@ from dranking.retrain.workflows.click_labels import (
 )
 from dranking.retrain.workflows.drift import drift_between
 from dranking.retrain.workflows.incremental_statistics import sync_statistics
+from dranking.retrain.workflows.judged_queries import left_out
 from dranking.retrain.workflows.parts import Parts, joined, repeated_queries
 from dranking.retrain.workflows.profiles import Profile, parse_profile
 from dranking.tuning.families import family_of
@@ -130,19 +131,8 @@ class LinearWorkflow:
         """Number of training queries that are judged, and a note; DataError if none are left."""
         own = pa.concat_arrays([self._parts.query_ids(s) for s in self._run.sources["train"]])
         own = own.unique()
-        shared = own.filter(pc.is_in(own, self._left_out))
-        if not len(shared):
-            return 0, ()
-        names, n = listed(shared.to_pylist()), len(shared)
-        said = f"{n:,} of {len(own):,} training queries are judged as well ({names})"
-        if self._run.config.data.holdout_overlap == "error":
-            raise DataError(
-                f"{said}. Remove them from data.train or from the judged data, or set "
-                'data.holdout_overlap = "leave-out", which leaves them out of the training.'
-            )
-        if n == len(own):
-            raise DataError(f"{said}, so nothing is left to train on. Give other training data.")
-        return n, (f"{said}: they are left out of the training",)
+        shared = own.filter(pc.is_in(own, self._left_out)).to_pylist()
+        return left_out(shared, len(own), self._run.config.data.holdout_overlap)
 
     def _without_judged(self, data: Dataset) -> Dataset:
         """Training data without the queries that are judged."""
