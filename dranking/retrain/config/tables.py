@@ -37,9 +37,9 @@ class DataConfig(BaseModel):
     train
         Files, dataset directories, or patterns such as ``incoming/*.txt``: local paths or URLs.
         Everything found is a part, which is ingested once and kept; parts are sorted by name. A
-        query of two parts counts as two queries, so the rows of a query belong in one part: where
-        several files make a delivery, name its folder (``lake/day=*``). For ``bilinear``: local
-        parquet tables with the columns text and label.
+        query of two parts is one query where the run trains on statistics, and counts as two
+        otherwise: where several files make a delivery, name its folder (``lake/day=*``). For
+        ``bilinear``: local parquet tables with the columns text and label.
     holdout
         Judged queries that challenger and champion are compared on; never trained on. With
         ``[clicks]`` they may be absent, and later clicks take their place.

@@ -106,7 +106,7 @@ class LinearWorkflow:
         for sources in judged.values():
             self._parts.check_apart(run.sources["train"], sources)
         notes: tuple[str, ...] = ()
-        if run.config.clicks is None:
+        if run.config.clicks is None and not on_statistics(run.config):
             of_the_night = [source for source in run.sources["train"] if source in new]
             notes = repeated_queries(self._parts.open(of_the_night))
         if isinstance(known, KnownValues):

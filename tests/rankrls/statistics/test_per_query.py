@@ -28,7 +28,7 @@ def test_statistics_are_those_of_the_definition(tmp_path_factory, is_sparse, dat
     values = block.features.data if is_sparse else block.features
     values[:] = np.clip(values, -1e3, 1e3)
     store = written([block], tmp_path_factory.mktemp("s") / "store")
-    found = store.block(0)
+    found = store.pieces(0)
     kept = matrices(found)
     for q, (gram, products, norm, n_labelled) in enumerate(by_definition(block)):
         # The rounding error of a mean follows the size of the values, not their spread.
