@@ -15,9 +15,8 @@ n u of (A_ii A_jj)^(1/2), and by 4 n u (|d_i| x_j + |d_j| x_i + u x_i x_j), sinc
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +24,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.engine.executor import Executor
-from dranking.errors import DataError
 from dranking.files.checksums import checksum
 from dranking.files.places import Place
 from dranking.files.writing.atomic_files import new_folder
@@ -34,53 +32,35 @@ from dranking.rankrls.statistics.manifest import (
     CARRIED,
     CHANGED,
     N_MOMENTS,
+    NUMBER_BYTES,
     QUERY_TABLE,
     STATISTICS_FILE,
     MergedEntry,
     StatisticsManifest,
 )
+from dranking.rankrls.statistics.merge_plans import MergePlan, merge_plans
 from dranking.rankrls.statistics.per_query import QueryStatistics
 from dranking.rankrls.statistics.row_files import write_rows
+
+SHARE = 4
+"""Merged statistics of one task take at most this part of the memory of a slot. A task reads every
+block that has pieces of them once, so that few large tasks read less than many small ones."""
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 
-class Pieces(NamedTuple):
-    """Pieces of merged queries that lie in one block.
+class MergedBlock(NamedTuple):
+    """A block whose merged queries are to be written: its number, its plan, the new folder."""
 
-    Attributes
-    ----------
-    block
-        Number of the block.
-    places
-        (n,) positions of the queries in that block.
-    targets
-        (n,) positions among the merged queries.
-    """
+    index: int
+    plan: MergePlan
+    path: str
 
-    block: int
-    places: Indices
-    targets: Indices
-
-
-class MergePlan(NamedTuple):
-    """The merged queries of one block.
-
-    Attributes
-    ----------
-    is_carried, is_merged
-        (n_queries,) whether the block carries each of its queries, and whether it has other pieces.
-    pieces
-        The pieces of the queries that are carried and merged, in the order of the blocks.
-    key
-        Digest of the ids of these queries and of the folders of their pieces.
-    """
-
-    is_carried: NDArray[np.bool_]
-    is_merged: NDArray[np.bool_]
-    pieces: tuple[Pieces, ...]
-    key: str
+    @property
+    def n_merged(self) -> int:
+        """Number of queries that the block carries and that have other pieces."""
+        return int(self.plan.is_merged.sum())
 
 
 def with_merged_queries(
@@ -97,25 +77,29 @@ def with_merged_queries(
     prefix
         Beginning of the names of new folders, as in `BlockFolders`.
     run
-        Runs a task for each block to write.
+        Runs the tasks that write.
 
     Raises
     ------
     DataError
         If blocks give one query different weights, or a scaling depends on all documents of it.
     """
-    plans = _plans(root, manifest)
+    plans = merge_plans(root, manifest)
     number = 1 + max(_number_of(path) for entry in manifest.blocks for path in entry.paths)
-    tasks: dict[int, Any] = {}
+    found: dict[int, MergedEntry] = {}
+    new: list[MergedBlock] = []
     for index, plan in plans.items():
         merged = manifest.blocks[index].merged
-        if merged is None or merged.pieces != plan.key:
-            path = f"{prefix}{number + len(tasks):06d}"
-            tasks[index] = run.submit(write_merged, root, manifest, index, plan, path, name="merge")
-    written = dict(zip(tasks, run.gather(list(tasks.values())), strict=True))
-    kept = {index: manifest.blocks[index].merged for index in plans if index not in tasks}
+        if merged is not None and merged.pieces == plan.key:
+            found[index] = merged
+        else:
+            new.append(MergedBlock(index, plan, f"{prefix}{number + len(new):06d}"))
+    groups = _groups(new, manifest.n_features, run.memory_bytes // (SHARE * run.n_slots))
+    tasks = [run.submit(write_merged, root, manifest, group, name="merge") for group in groups]
+    for entries in run.gather(tasks):
+        found |= entries
     blocks = [
-        entry.model_copy(update={"merged": (kept | written).get(index)})
+        entry.model_copy(update={"merged": found.get(index)})
         for index, entry in enumerate(manifest.blocks)
     ]
     return manifest.model_copy(update={"blocks": tuple(blocks)})
@@ -125,130 +109,33 @@ def _number_of(path: str) -> int:
     return int(path.rpartition("-")[2])
 
 
-def _plans(root: Place, manifest: StatisticsManifest) -> dict[int, MergePlan]:
-    """The plan of every block that has a query of another block."""
-    tables = [
-        read_pieces(root, manifest, index, queries_only=True)
-        for index in range(len(manifest.blocks))
-    ]
-    sizes = [table.n_queries for table in tables]
-    ids = pa.chunked_array([table.query_ids for table in tables]).combine_chunks()
-    codes = ids.dictionary_encode().indices.to_numpy()
-    is_repeated = np.bincount(codes)[codes] > 1
-    if not is_repeated.any():
-        return {}
-    _check_scaling(manifest, ids[int(np.argmax(is_repeated))])
-    _check_weights(tables, ids, codes)
-    block = np.repeat(np.arange(len(sizes)), sizes)
-    place = np.concatenate([np.arange(size) for size in sizes])
-    last = np.zeros(int(codes.max()) + 1, np.intp)
-    np.maximum.at(last, codes, np.arange(len(codes)))
-    everything = _Positions(block, place, codes, last, is_repeated)
-    blocks = np.unique(block[is_repeated]).tolist()
-    return {index: _plan_of(manifest, everything, ids, index) for index in blocks}
-
-
-@dataclass(frozen=True)
-class _Positions:
-    """Block, position in the block and code of every piece, the last piece of each code."""
-
-    block: Indices
-    place: Indices
-    codes: NDArray[np.int32]
-    last: Indices
-    is_repeated: NDArray[np.bool_]
-
-
-def _plan_of(
-    manifest: StatisticsManifest, all_pieces: _Positions, ids: pa.Array, index: int
-) -> MergePlan:
-    """The plan of one block."""
-    own = np.flatnonzero(all_pieces.block == index)
-    is_carried = all_pieces.last[all_pieces.codes[own]] == own
-    is_merged = is_carried & all_pieces.is_repeated[own]
-    targets = np.full(len(all_pieces.last), -1, np.intp)
-    targets[all_pieces.codes[own[is_merged]]] = np.arange(int(is_merged.sum()))
-    found = np.flatnonzero(targets[all_pieces.codes] >= 0)
-    pieces, digest = [], hashlib.blake2b(digest_size=16)
-    digest.update(np.packbits(is_carried).tobytes())
-    for number in np.unique(all_pieces.block[found]).tolist():
-        here = found[all_pieces.block[found] == number]
-        part = Pieces(number, all_pieces.place[here], targets[all_pieces.codes[here]])
-        pieces.append(part)
-        entry = manifest.blocks[number]
-        folders = [entry.path, "" if entry.changed is None else entry.changed.path]
-        digest.update("\0".join([*folders, *ids.take(pa.array(here)).to_pylist()]).encode())
-    return MergePlan(is_carried, is_merged, tuple(pieces), digest.hexdigest())
-
-
-def _check_scaling(manifest: StatisticsManifest, query: Any) -> None:
-    """Raise DataError if a scaling depends on all documents of a query that comes in pieces."""
-    names = [t.kind for t in manifest.transforms if t.of_query]
-    if names:
-        raise query_in_pieces(query, names[0])
-
-
-def query_in_pieces(query: Any, scaling: str) -> DataError:
-    """The error for a query whose rows come in parts, which were scaled apart from each other."""
-    return DataError(
-        f"query {query} comes again, and the scaling {scaling} of a value depends on all documents "
-        "of its query. Bring all rows of a query in one part (for retrain: name the folder of its "
-        "files in data.train), or take the scaling log, standard or quantile."
-    )
-
-
-def _check_weights(
-    tables: Sequence[QueryStatistics], ids: pa.Array, codes: NDArray[np.int32]
-) -> None:
-    """Raise DataError if blocks give one query different weights."""
-    weights = np.concatenate([table.weights for table in tables])
-    first = np.zeros(int(codes.max()) + 1)
-    first[codes[::-1]] = weights[::-1]
-    wrong = np.flatnonzero(first[codes] != weights)
-    if len(wrong):
-        one = int(wrong[0])
-        raise DataError(
-            f"query {ids[one]} comes again with the weight {weights[one]:g}, and had the weight "
-            f"{first[codes[one]]:g} before; a query has one weight. Give all of its rows the same."
-        )
+def _groups(
+    blocks: Sequence[MergedBlock], n_features: int, n_bytes: int
+) -> Iterator[list[MergedBlock]]:
+    """Neighbouring blocks to merge in one task, whose merged statistics take about `n_bytes`."""
+    group: list[MergedBlock] = []
+    left = 0
+    for block in blocks:
+        size = NUMBER_BYTES * block.n_merged * n_features * (n_features + N_MOMENTS)
+        if group and size > left:
+            yield group
+            group = []
+        left = (left if group else n_bytes) - size
+        group.append(block)
+    if group:
+        yield group
 
 
 def write_merged(
-    root: Place, manifest: StatisticsManifest, index: int, plan: MergePlan, path: str
-) -> MergedEntry:
-    """Merge the queries that a block carries, and write them beside the block."""
-    block = read_pieces(root, manifest, index, queries_only=True)
-    merged = _merged(root, manifest, plan, int(plan.is_merged.sum()))
-    places = np.flatnonzero(plan.is_merged)
-
-    def replaced(values: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
-        values = values.copy()
-        values[places] = new
-        return values
-
-    facts: dict[str, Any] = {
-        name: replaced(getattr(block, name), new) for name, new in merged.facts.items()
+    root: Place, manifest: StatisticsManifest, blocks: Sequence[MergedBlock]
+) -> dict[int, MergedEntry]:
+    """Merge the queries that some blocks carry, and write them beside their blocks."""
+    merged = _merged(root, manifest, blocks)
+    ends = np.cumsum([block.n_merged for block in blocks]).tolist()
+    return {
+        block.index: _write(root, manifest, block, merged.part(end - block.n_merged, end))
+        for block, end in zip(blocks, ends, strict=True)
     }
-    queries = replace(block, **facts)
-    table = query_table(queries)
-    for name, mask in ((CHANGED, plan.is_merged), (CARRIED, plan.is_carried)):
-        table = table.append_column(name, pa.array(mask))
-    content = arrow_bytes(table)
-    checksums = {QUERY_TABLE: checksum(content)}
-    with new_folder(root, path) as folder:
-        (folder / QUERY_TABLE).write_bytes(content)
-        if len(places):
-            checksums[STATISTICS_FILE] = write_rows(folder / STATISTICS_FILE, merged.rows)
-    n_documents = int(queries.sizes[plan.is_carried].sum())
-    return MergedEntry(
-        path=path,
-        n_queries=len(places),
-        checksums=checksums,
-        n_carried=int(plan.is_carried.sum()),
-        n_documents=n_documents,
-        n_unlabelled=n_documents - int(queries.labelled_sizes[plan.is_carried].sum()),
-        pieces=plan.key,
-    )
 
 
 class _Merged(NamedTuple):
@@ -257,16 +144,51 @@ class _Merged(NamedTuple):
     facts: dict[str, NDArray[Any]]
     rows: Array
 
+    def part(self, start: int, end: int) -> _Merged:
+        """Those of queries `start` to `end` - 1."""
+        facts = {name: values[start:end] for name, values in self.facts.items()}
+        return _Merged(facts, self.rows[:, start:end])
 
-def _merged(root: Place, manifest: StatisticsManifest, plan: MergePlan, n_merged: int) -> _Merged:
-    """The pieces of some queries, added up."""
-    n = manifest.n_features
+
+def _write(
+    root: Place, manifest: StatisticsManifest, target: MergedBlock, merged: _Merged
+) -> MergedEntry:
+    """Write the merged queries of one block."""
+    block = read_pieces(root, manifest, target.index, queries_only=True)
+    plan = target.plan
+    facts = {name: getattr(block, name).copy() for name in merged.facts}
+    for name, values in facts.items():
+        values[plan.is_merged] = merged.facts[name]
+    queries = replace(block, **facts)
+    table = query_table(queries)
+    for name, mask in ((CHANGED, plan.is_merged), (CARRIED, plan.is_carried)):
+        table = table.append_column(name, pa.array(mask))
+    content = arrow_bytes(table)
+    checksums = {QUERY_TABLE: checksum(content)}
+    with new_folder(root, target.path) as folder:
+        (folder / QUERY_TABLE).write_bytes(content)
+        if target.n_merged:
+            checksums[STATISTICS_FILE] = write_rows(folder / STATISTICS_FILE, merged.rows)
+    n_documents = int(queries.sizes[plan.is_carried].sum())
+    return MergedEntry(
+        path=target.path,
+        n_queries=target.n_merged,
+        checksums=checksums,
+        n_carried=int(plan.is_carried.sum()),
+        n_documents=n_documents,
+        n_unlabelled=n_documents - int(queries.labelled_sizes[plan.is_carried].sum()),
+        pieces=plan.key,
+    )
+
+
+def _merged(root: Place, manifest: StatisticsManifest, blocks: Sequence[MergedBlock]) -> _Merged:
+    """The pieces of the queries that some blocks carry, added up in the order of the blocks."""
+    n, n_merged = manifest.n_features, sum(block.n_merged for block in blocks)
     rows = np.zeros((n + N_MOMENTS, n_merged, n))
     means, label_means = rows[n + 2], np.zeros(n_merged)
     norms = np.zeros(n_merged)
     labelled, sizes, counts = np.zeros((3, n_merged), np.int64)
-    for number, places, at in plan.pieces:
-        piece = read_pieces(root, manifest, number, with_means=True)
+    for piece, places, at in _pieces_of(root, manifest, blocks):
         assert piece.means is not None
         new = piece.labelled_sizes[places]
         total = np.maximum(labelled[at] + new, 1)
@@ -294,3 +216,25 @@ def _merged(root: Place, manifest: StatisticsManifest, plan: MergePlan, n_merged
         "value_counts": counts,
     }
     return _Merged(facts, rows)
+
+
+def _pieces_of(
+    root: Place, manifest: StatisticsManifest, blocks: Sequence[MergedBlock]
+) -> Iterator[tuple[QueryStatistics, Indices, Indices]]:
+    """For each block with pieces: its pieces, their places in it, and among all merged queries.
+
+    A block that has several pieces of one query comes once for each of them.
+    """
+    by_block: dict[int, list[tuple[Indices, Indices]]] = {}
+    first = 0
+    for block in blocks:
+        for number, places, targets in block.plan.pieces:
+            by_block.setdefault(number, []).append((places, targets + first))
+        first += block.n_merged
+    for number in sorted(by_block):
+        places, targets = map(np.concatenate, zip(*by_block[number], strict=True))
+        piece = read_pieces(root, manifest, number, with_means=True)
+        while len(places):
+            _, once = np.unique(targets, return_index=True)
+            yield piece, places[once], targets[once]
+            places, targets = np.delete(places, once), np.delete(targets, once)
