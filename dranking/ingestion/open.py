@@ -118,7 +118,10 @@ def open_dataset(
     if form == "parquet":
         from dranking.data.parquet.dataset import ParquetDataset
 
-        return filled(ParquetDataset(paths, columns=columns, where=where), null)
+        known = columns.known
+        may_lack = is_nullable or (known is not None and known.may_lack)
+        found = ParquetDataset(paths, columns=columns, where=where, may_lack=may_lack)
+        return filled(found, null)
     _check_no_folders(columns, where, f"{paths[0]} is {form}")
     dataset = _open_directory(paths[0]) if form == "directory" else _read_text(paths, text, columns)
     _check_same_roles(dataset, columns, paths[0])
