@@ -43,11 +43,14 @@ class KnownFeatures(NamedTuple):
         What has them, in words, for messages.
     may_lack
         Whether later data may lack some of them, which are missing values then.
+    remedy
+        What else to do where data lacks some, as the end of a sentence.
     """
 
     names: tuple[str, ...]
     owner: str
     may_lack: bool = False
+    remedy: str = ""
 
 
 @dataclass(frozen=True)

@@ -143,10 +143,16 @@ def _open_directory(path: Place) -> Dataset:
 
 def _read_text(paths: Sequence[Place], text: TextOptions, columns: Columns) -> Dataset:
     """Text as a data set; a feature that is needed and that no line names is 0 everywhere."""
-    from dranking.data.tables.feature_names import default_feature_names, index_of
+    from dranking.data.tables.feature_names import (
+        default_feature_names,
+        index_of,
+        width_of_text,
+    )
     from dranking.data.tables.in_memory import MemoryDataset
     from dranking.ingestion.letor.reader import padded, read_letor
 
+    if columns.known is not None and text["n_features"] is None:  # a wider line is an error
+        text = text | {"n_features": width_of_text(columns.known.names)}
     reader = read_letor(paths, nullable=columns.nullable != (), **text)
     blocks = reader.complete_blocks()
     n_features = reader.n_features

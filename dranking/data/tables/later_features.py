@@ -45,15 +45,16 @@ def compare_features(
     lacking = [name for name in known.names if name not in here]
     new = [name for name in (found if asked is None else asked) if name not in there]
     if lacking and not known.may_lack:
-        other = f" (it has {quoted(new)}, which is not there)" if new else ""
+        other = f", and has {quoted(new)} instead" if new else ""
         raise DataError(
-            f"{where}: lacks the feature {quoted(lacking)}, which {known.owner} has{other}. Give "
-            "data that has it, or say with --null zero, --null minimum or --null mean (for retrain "
-            "data.null) what stands for missing values."
+            f"{where}: lacks {quoted(lacking)} of the {len(known.names)} features that "
+            f"{known.owner} has{other}. Give data that has them, or say with --null zero, --null "
+            "minimum or --null mean (for retrain data.null) what stands for missing values"
+            f"{known.remedy}."
         )
     if new and asked is not None:
         raise DataError(
-            f"{where}: the feature {quoted(new)} is asked for, which {known.owner} does not have. "
+            f"{where}: {quoted(new)} is asked for as a feature, and {known.owner} has no such one. "
             "Take its features alone, or begin anew with all of the data."
         )
     return Compared(lacking, new)

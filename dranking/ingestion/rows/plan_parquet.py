@@ -52,6 +52,14 @@ class ColumnRules:
         }
         return replace(self.asked, **names)
 
+    @property
+    def known(self) -> KnownFeatures | None:
+        """The features by which the rows are read: those of the data set, or those given."""
+        if self.before is None:
+            return self.asked.known
+        owner = f"the data set {self.before.path}"
+        return KnownFeatures(self.before.feature_names, owner, self.may_lack)
+
     def layout(self, schemas: Schemas) -> Layout:
         """Roles of the columns of all files; the features are those of the data set before.
 
@@ -63,12 +71,9 @@ class ColumnRules:
         UsageError
             As `common_layout`.
         """
-        columns = self.columns
         if self.before is not None:
             _check_roles(schemas, self.asked, self.before)
-            owner = f"the data set {self.before.path}"
-            known = KnownFeatures(self.before.feature_names, owner, self.may_lack)
-            columns = replace(columns, known=known)
+        columns = replace(self.columns, known=self.known)
         return common_layout(schemas, columns, may_lack=self.may_lack)
 
 

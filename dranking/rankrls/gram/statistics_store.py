@@ -24,6 +24,7 @@ from dranking.data.dataset import Dataset, check_features_there
 from dranking.data.forms_dataset import FormsDataset
 from dranking.data.named_columns import by_name
 from dranking.data.null_fill import NullPolicy, check_permitted
+from dranking.data.roles import KnownFeatures
 from dranking.data.steps import filling
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
@@ -186,20 +187,21 @@ def update_statistics(path: AnyPlace, data: Dataset, *, executor: Any = None) ->
         If another process is changing the store.
     """
     digests = list(data.block_digests())
-    entries = {entry.digest: entry for entry in StatisticsDataset(path).manifest.blocks}
-    if [*entries] == digests:
+    if list(StatisticsDataset(path).block_digests()) == digests:
         return StatisticsDataset(path)
 
     def blocks(
         store: StatisticsDataset, folders: BlockFolders
     ) -> Iterator[WrittenBlock | StatisticsEntry | None]:
         _check_fits(store, data)
-        known = {entry.digest: entry for entry in store.manifest.blocks}
-        new = [number for number, digest in enumerate(digests) if digest not in known]
-        lacking = BlockSubset(data, new)
-        made = iter(_written(lacking, None, executor, folders) if new else ())
-        for digest in digests:
-            yield known[digest] if digest in known else next(made)
+        known: dict[str, list[StatisticsEntry]] = {}  # two blocks may be equal
+        for entry in reversed(store.manifest.blocks):
+            known.setdefault(entry.digest, []).append(entry)
+        kept = [known[digest].pop() if known.get(digest) else None for digest in digests]
+        new = [number for number, entry in enumerate(kept) if entry is None]
+        made = iter(_written(BlockSubset(data, new), None, executor, folders) if new else ())
+        for entry in kept:
+            yield next(made) if entry is None else entry
 
     return change_statistics(path, blocks, get_executor(executor), fill=data.fill)
 
@@ -248,6 +250,15 @@ def _check_memory(data: Dataset, executor: Executor) -> None:
         )
 
 
+def added_to(store: StatisticsDataset, may_lack: bool = False) -> KnownFeatures:
+    """The raw features of a store, by which data that is added to it is read.
+
+    `may_lack` says whether the data may lack some, which are missing values then.
+    """
+    names = tuple(dict.fromkeys(source_names(store.feature_names, store.transforms)))
+    return KnownFeatures(names, str(store.path), may_lack)
+
+
 def in_forms_of(store: StatisticsDataset, data: Dataset, *, permits: bool = False) -> Dataset:
     """The data in the forms of the features of a store; DataError if it does not fit the store.
 
@@ -255,8 +266,10 @@ def in_forms_of(store: StatisticsDataset, data: Dataset, *, permits: bool = Fals
     have none in the store.
     """
     forms = forms_of(store.transforms)
-    if forms is None or data.transforms:
-        data = by_name(data, store.feature_names, str(store.path))
+    known = added_to(store, permits)
+    if data.transforms:
+        known = known._replace(names=store.feature_names)
+    data = by_name(data, known, "the data")
     if data.has_nulls:
         data = _filled_as(store, data, permits)
     new = data if forms is None or data.transforms else FormsDataset(data, forms)

@@ -5,7 +5,9 @@ and n2 are the numbers of labelled documents of the parts and d is the differenc
 and y.y likewise. Every block keeps the *pieces* of its own documents. Of the blocks that have a
 query, the last one *carries* it: the merged statistics are written into a folder beside this block,
 in the commit that adds or drops a piece, and the other blocks leave the query out when they are
-read. A store without such queries has no such folder, and no block is read for them.
+read. A store without such queries has no such folder, and of its blocks only the ids are read: a
+fifteenth of the time of an append to 200,000 queries of 46 features (3.6 GB). Where 20,000 of these
+come again, the store is read once, in 6 s on a disk, whose speed bounds it.
 
 Pieces are added in the order of the blocks, so that the merged numbers depend on nothing but the
 pieces. They are those of a query in one piece up to rounding: with u = 2^-53, x_i the largest size

@@ -10,6 +10,7 @@ from typing import cast
 
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
+from dranking.data.roles import KnownFeatures
 from dranking.errors import DataError, UsageError
 from dranking.files.places import Place
 from dranking.files.writing.atomic_files import atomic_write
@@ -35,7 +36,7 @@ from dranking.retrain.results import (
     StatisticsUpdate,
     Tuned,
 )
-from dranking.retrain.sources.sources import DIGITS, delete_others
+from dranking.retrain.sources.sources import DIGITS, Source, delete_others
 from dranking.retrain.work_folder import delete
 from dranking.retrain.workflow import PROFILE_NAME, Run
 from dranking.retrain.workflows.click_labels import (
@@ -46,7 +47,7 @@ from dranking.retrain.workflows.click_labels import (
 )
 from dranking.retrain.workflows.drift import drift_between
 from dranking.retrain.workflows.incremental_statistics import sync_statistics
-from dranking.retrain.workflows.parts import Parts, joined, repeated_queries
+from dranking.retrain.workflows.parts import Parts, count_ids, joined, repeated_queries
 from dranking.retrain.workflows.profiles import Profile, parse_profile
 from dranking.tuning.families import family_of
 from dranking.tuning.folds import QueryKFold
@@ -83,17 +84,17 @@ class LinearWorkflow:
             If a training source is wrong and was set aside, as the configuration allows.
         """
         run = self._run
+        self._parts = replace(self._parts, features=self._known_features())
         new = [source for source in run.all_sources if source not in self._parts]
         judged = {use: found for use, found in run.sources.items() if use != "train"}
         known = self._known_values()
         self._parts = replace(self._parts, known=known)
-        for sources in judged.values():
-            self._parts.open(sources)
-        first = next((s for found in judged.values() for s in found), run.sources["train"][0])
         for source in run.sources["train"]:
             with set_aside_if_wrong(run, source):
-                self._parts.open([source])
-                self._parts.check_features(source, first)
+                [part] = self._parts.open([source])
+            self._take_features(part.feature_names, source)
+        for sources in judged.values():
+            self._parts.open(sources)
         found = {}
         for use in run.sources:
             data = self._data(use)
@@ -106,9 +107,14 @@ class LinearWorkflow:
         for sources in judged.values():
             self._parts.check_apart(run.sources["train"], sources)
         notes: tuple[str, ...] = ()
-        if run.config.clicks is None and not on_statistics(run.config):
-            of_the_night = [source for source in run.sources["train"] if source in new]
-            notes = repeated_queries(self._parts.open(of_the_night))
+        if run.config.clicks is None:
+            train, are_merged = run.sources["train"], on_statistics(run.config)
+            notes = repeated_queries(
+                self._parts.open([s for s in train if are_merged or s in new]), are_merged
+            )
+            if are_merged and notes:
+                n_queries, _ = count_ids(self._parts.open(train))
+                found["train"] = replace(found["train"], n_queries=n_queries)
         if isinstance(known, KnownValues):
             notes += (
                 f"values for missing ones (data.null: {known.fill.policy}) were fitted to the "
@@ -116,6 +122,28 @@ class LinearWorkflow:
                 "them",
             )
         return Ingested(tuple(source.name for source in new), dict(found), notes)
+
+    def _known_features(self) -> KnownFeatures | None:
+        """The features of the run: those that are named, or those of the champion's training data.
+
+        None without either: then the first training part has them.
+        """
+        data, champion = self._run.config.data, self._champion_profile()
+        may_lack = data.null != "error"
+        if data.features is not None:
+            return KnownFeatures(tuple(data.features), "data.features", may_lack)
+        if champion is None or data.n_features is not None:
+            return None
+        names = tuple(name for name in champion.feature_names if name not in data.exclude)
+        owner = f"the training data of the champion, version {self._run.rival},"
+        return KnownFeatures(names, owner, may_lack, ", or name the features in data.features")
+
+    def _take_features(self, names: tuple[str, ...], source: Source) -> None:
+        """Read all parts by the features of the first one, if the features are not known yet."""
+        if self._parts.features is None:
+            may_lack = self._run.config.data.null != "error"
+            features = KnownFeatures(names, source.name, may_lack)
+            self._parts = replace(self._parts, features=features)
 
     def _known_values(self) -> HasFill | None:
         """The values for missing ones: those of parts ingested before, or fitted to this run's.
@@ -142,12 +170,7 @@ class LinearWorkflow:
             with set_aside_if_wrong(run, source):
                 found, of_part = self._parts.measure(source)
                 names = names or found
-                if found != names:
-                    raise DataError(
-                        f"{source.name}: its features differ from those of the parts before it; "
-                        "all parts need the same features (data.n_features sets their number for "
-                        "text)."
-                    )
+                self._take_features(found, source)
                 moments.append(of_part)
         return known_values(names, moments, null, champion) if moments else None
 

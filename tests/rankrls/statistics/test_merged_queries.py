@@ -192,5 +192,5 @@ def test_columns_are_read_by_name_and_new_ones_are_left_out_with_a_line(tmp_path
         store = append_queries(store.path, new)
     for index in range(2):
         np.testing.assert_array_equal(matrices(store.block(index)), matrices(expected.block(index)))
-    with pytest.raises(DataError, match="lacks 1 of the 3 features needed: c"):
+    with pytest.raises(DataError, match="the data: lacks 'c' of the 3 features that"):
         append_queries(store.path, dataset((X2[:, :2], y2, qid2), feature_names=names[:2]))
