@@ -93,7 +93,7 @@ ROWS = {
         {
             "folder": "the rows of 15 queries .* were brought together",
             "stats append": "15 of 30 queries are in .*st already: each stays one query",
-            "retrain": "15 of 45 training queries are in several of 2 parts: each is one query",
+            "retrain": "15 of 45 training queries are in several parts: each is one query",
         },
     ),
     "columns in another order": Row(

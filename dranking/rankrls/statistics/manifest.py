@@ -210,10 +210,14 @@ class StatisticsManifest(BaseModel):
         )
 
     @property
+    def n_merged(self) -> int:
+        """Number of queries that several blocks have."""
+        return sum(entry.merged.n_queries for entry in self.blocks if entry.merged is not None)
+
+    @property
     def n_bytes(self) -> int:
         """Bytes of the uncompressed statistics."""
-        merged = [entry.merged.n_queries for entry in self.blocks if entry.merged is not None]
-        n_queries = sum(entry.n_queries for entry in self.blocks) + sum(merged)
+        n_queries = sum(entry.n_queries for entry in self.blocks) + self.n_merged
         return NUMBER_BYTES * n_queries * (self.n_features + N_MOMENTS) * self.n_features
 
     @property

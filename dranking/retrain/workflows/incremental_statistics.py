@@ -40,6 +40,17 @@ def sync_statistics(
     return update_statistics(path, whole, executor=executor), n_read
 
 
+def merged_queries(store: StatisticsDataset) -> tuple[str, ...]:
+    """A sentence about queries that several blocks of a store have, or none."""
+    n_merged = store.manifest.n_merged
+    if not n_merged:
+        return ()
+    return (
+        f"{n_merged:,} of {store.n_queries:,} training queries are in several parts: each is one "
+        "query, with the documents of all of these parts. A document that comes again counts twice",
+    )
+
+
 def _is_usable(path: Place, data: Dataset) -> bool:
     """Whether there is a store of this schema with the features and scalings of the data."""
     if not is_statistics(path):

@@ -46,8 +46,8 @@ from dranking.retrain.workflows.click_labels import (
     sync_click_statistics,
 )
 from dranking.retrain.workflows.drift import drift_between
-from dranking.retrain.workflows.incremental_statistics import sync_statistics
-from dranking.retrain.workflows.parts import Parts, count_ids, joined, repeated_queries
+from dranking.retrain.workflows.incremental_statistics import merged_queries, sync_statistics
+from dranking.retrain.workflows.parts import Parts, joined, repeated_queries
 from dranking.retrain.workflows.profiles import Profile, parse_profile
 from dranking.tuning.families import family_of
 from dranking.tuning.folds import QueryKFold
@@ -107,14 +107,9 @@ class LinearWorkflow:
         for sources in judged.values():
             self._parts.check_apart(run.sources["train"], sources)
         notes: tuple[str, ...] = ()
-        if run.config.clicks is None:
-            train, are_merged = run.sources["train"], on_statistics(run.config)
-            notes = repeated_queries(
-                self._parts.open([s for s in train if are_merged or s in new]), are_merged
-            )
-            if are_merged and notes:
-                n_queries, _ = count_ids(self._parts.open(train))
-                found["train"] = replace(found["train"], n_queries=n_queries)
+        if run.config.clicks is None and not on_statistics(run.config):
+            of_the_night = [source for source in run.sources["train"] if source in new]
+            notes = repeated_queries(self._parts.open(of_the_night))
         if isinstance(known, KnownValues):
             notes += (
                 f"values for missing ones (data.null: {known.fill.policy}) were fitted to the "
@@ -206,7 +201,14 @@ class LinearWorkflow:
             parts = self._parts.open(sources)
             store, n_changed = sync_statistics(run.work / "statistics", parts, run.executor)
             manifest = store.manifest
-            update = StatisticsUpdate(True, n_changed, manifest.n_bytes, manifest.n_data_bytes)
+            update = StatisticsUpdate(
+                used=True,
+                n_parts_read=n_changed,
+                n_bytes=manifest.n_bytes,
+                n_data_bytes=manifest.n_data_bytes,
+                n_queries=store.n_queries,
+                notes=merged_queries(store),
+            )
         first, *others = sources
         total = self._parts.profile(first, self._champion_profile(), run.executor)
         for source in others:

@@ -293,40 +293,23 @@ def joined(parts: Sequence[Dataset]) -> Dataset:
     return parts[0] if len(parts) == 1 else ConcatenatedDataset(parts)
 
 
-def count_ids(parts: Iterable[Dataset]) -> tuple[int, int]:
-    """Number of query ids in some parts, and of those that are in several parts."""
+def repeated_queries(parts: Sequence[Dataset]) -> tuple[str, ...]:
+    """A sentence about queries that are in several of the parts that a run ingested, or none.
+
+    Each part counts as queries of its own. So a delivery whose files share queries trains on
+    fragments of them, unless its folder is one part. The files of a delivery come in one night, and
+    so parts of earlier nights are not read again.
+    """
     ids = pa.chunked_array([part.query_ids().cast(pa.string()) for part in parts], pa.string())
     counts = pc.value_counts(ids)
-    return len(counts), pc.sum(pc.greater(counts.field("counts"), 1)).as_py() or 0
-
-
-def repeated_queries(parts: Sequence[Dataset], are_merged: bool) -> tuple[str, ...]:
-    """A sentence about queries that are in several parts, or none.
-
-    Parameters
-    ----------
-    parts
-        If such queries are merged, the training parts. Otherwise those of the run: a delivery whose
-        files share queries trains on fragments of them, unless its folder is one part, and comes in
-        one night.
-    are_merged
-        Whether such queries are merged; otherwise each part counts as queries of its own.
-    """
-    n_ids, n_repeated = count_ids(parts)
+    n_repeated = pc.sum(pc.greater(counts.field("counts"), 1)).as_py() or 0
     if not n_repeated:
         return ()
-    if are_merged:
-        return (
-            f"{n_repeated:,} of {n_ids:,} training queries are in several of {len(parts)} parts: "
-            "each is one query, with the documents of all of these parts. A document that comes "
-            "again counts twice",
-        )
-    n_pieces = sum(part.n_queries for part in parts)
     return (
-        f"{n_repeated:,} of {n_ids:,} new training queries are in several of {len(parts)} new "
-        f"parts and count once in each, as {n_pieces:,} queries in all. If the rows of a query are "
-        "spread over the files of one delivery, name its folder in data.train (lake/day=*, not "
-        "lake/day=*/*.parquet): a folder is one part",
+        f"{n_repeated:,} of {len(counts):,} new training queries are in several of "
+        f"{ids.num_chunks} new parts and count once in each, as {len(ids):,} queries in all. If "
+        "the rows of a query are spread over the files of one delivery, name its folder in "
+        "data.train (lake/day=*, not lake/day=*/*.parquet): a folder is one part",
     )
 
 
