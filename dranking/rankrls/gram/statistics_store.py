@@ -98,6 +98,7 @@ def build_statistics(
     """
     place = as_place(path, storage_options)
     check_output_directory(place, overwrite)
+    check_training_data(data)
     return write_statistics(
         lambda folders: _written(data, times, executor, folders),
         place,
@@ -160,6 +161,7 @@ def append_queries(
     def new_blocks(store: StatisticsDataset, folders: BlockFolders) -> NewBlocks:
         _check_fits(store, new)
         _check_new(store, new)
+        check_training_data(new)
         return _written(new, times, executor, folders, store.n_blocks)
 
     return append_statistics(place, new_blocks, new.fill, get_executor(executor))
@@ -194,6 +196,7 @@ def update_statistics(path: AnyPlace, data: Dataset, *, executor: Any = None) ->
         store: StatisticsDataset, folders: BlockFolders
     ) -> Iterator[WrittenBlock | StatisticsEntry | None]:
         _check_fits(store, data)
+        check_training_data(data)
         known: dict[str, list[StatisticsEntry]] = {}  # two blocks may be equal
         for entry in reversed(store.manifest.blocks):
             known.setdefault(entry.digest, []).append(entry)
@@ -210,7 +213,6 @@ def _written(
     data: Dataset, times: Any, executor: Any, folders: BlockFolders, first: int = 0
 ) -> NewBlocks:
     """Compute and write the statistics of every block, which are numbered from `first` on."""
-    check_training_data(data)
     run = get_executor(executor)
     _check_memory(data, run)
     each = list(enumerate(_times_of_blocks(data, times), start=first))

@@ -139,7 +139,12 @@ def _check_weights(
     wrong = np.flatnonzero(first[codes] != weights)
     if len(wrong):
         one = int(wrong[0])
-        raise DataError(
-            f"query {ids[one]} comes again with the weight {weights[one]:g}, and had the weight "
-            f"{first[codes[one]]:g} before; a query has one weight. Give all of its rows the same."
-        )
+        raise other_weight(ids[one], weights[one], first[codes[one]])
+
+
+def other_weight(query: Any, weight: float, before: float) -> DataError:
+    """The error for a query that comes again with another weight."""
+    return DataError(
+        f"query {query} comes again with the weight {weight:g}, and had the weight {before:g} "
+        "before; a query has one weight. Give all of its rows the same."
+    )

@@ -33,25 +33,24 @@ def sync_statistics(
         The store, and the number of parts that were read.
     """
     whole = joined(parts)
-    if not _is_usable(path, whole):
+    if not is_usable(path, whole):
         return build_statistics(whole, path, overwrite=True, executor=executor), len(parts)
     known = {*StatisticsDataset(path).block_digests()}
     n_read = sum(not known.issuperset(part.block_digests()) for part in parts)
     return update_statistics(path, whole, executor=executor), n_read
 
 
-def merged_queries(store: StatisticsDataset) -> tuple[str, ...]:
-    """A sentence about queries that several blocks of a store have, or none."""
-    n_merged = store.manifest.n_merged
+def merged_queries(n_merged: int, n_queries: int) -> tuple[str, ...]:
+    """A sentence about queries that several parts have, or none."""
     if not n_merged:
         return ()
     return (
-        f"{n_merged:,} of {store.n_queries:,} training queries are in several parts: each is one "
+        f"{n_merged:,} of {n_queries:,} training queries are in several parts: each is one "
         "query, with the documents of all of these parts. A document that comes again counts twice",
     )
 
 
-def _is_usable(path: Place, data: Dataset) -> bool:
+def is_usable(path: Place, data: Dataset) -> bool:
     """Whether there is a store of this schema with the features and scalings of the data."""
     if not is_statistics(path):
         return False

@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
+import numpy as np
+
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.roles import KnownFeatures
@@ -44,11 +46,13 @@ from dranking.retrain.workflows.click_labels import (
     label_training_data,
     labelled_parts,
     sync_click_statistics,
+    sync_shared_statistics,
 )
 from dranking.retrain.workflows.drift import drift_between
 from dranking.retrain.workflows.incremental_statistics import merged_queries, sync_statistics
-from dranking.retrain.workflows.parts import Parts, joined, repeated_queries
+from dranking.retrain.workflows.parts import Parts, joined
 from dranking.retrain.workflows.profiles import Profile, parse_profile
+from dranking.retrain.workflows.whole_queries import codes_of, share_queries, whole_queries
 from dranking.tuning.families import family_of
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.scores import LEAVE_QUERY_OUT, Validation
@@ -107,9 +111,11 @@ class LinearWorkflow:
         for sources in judged.values():
             self._parts.check_apart(run.sources["train"], sources)
         notes: tuple[str, ...] = ()
-        if run.config.clicks is None and not on_statistics(run.config):
-            of_the_night = [source for source in run.sources["train"] if source in new]
-            notes = repeated_queries(self._parts.open(of_the_night))
+        if not on_statistics(run.config):
+            codes, is_repeated = codes_of(self._parts.open(run.sources["train"]))
+            n_queries = len(np.unique(codes))
+            notes = merged_queries(len(np.unique(codes[is_repeated])), n_queries)
+            found["train"] = replace(found["train"], n_queries=n_queries)
         if isinstance(known, KnownValues):
             notes += (
                 f"values for missing ones (data.null: {known.fill.policy}) were fitted to the "
@@ -207,7 +213,7 @@ class LinearWorkflow:
                 n_bytes=manifest.n_bytes,
                 n_data_bytes=manifest.n_data_bytes,
                 n_queries=store.n_queries,
-                notes=merged_queries(store),
+                notes=merged_queries(manifest.n_merged, store.n_queries),
             )
         first, *others = sources
         total = self._parts.profile(first, self._champion_profile(), run.executor)
@@ -225,8 +231,12 @@ class LinearWorkflow:
         if not on_statistics(self._run.config):
             return StatisticsUpdate(used=False, labels=labels)
         stores, n_changed = self._click_statistics(clicks, labels)
+        n_queries = sum(store.n_queries for store in stores)
+        n_merged = sum(store.manifest.n_merged for store in stores)
         return StatisticsUpdate(
             used=True,
+            n_queries=n_queries,
+            notes=merged_queries(n_merged, n_queries),
             n_bytes=sum(store.manifest.n_bytes for store in stores),
             n_data_bytes=sum(store.manifest.n_data_bytes for store in stores),
             labels=labels,
@@ -239,8 +249,11 @@ class LinearWorkflow:
     ) -> tuple[list[StatisticsDataset], int]:
         """The statistics of the labelled parts, and the number of their blocks that changed."""
         parts = labelled_parts(self._run, clicks, self._training_parts(), labels)
+        labelled, run = list(parts.values()), self._run
+        if share_queries(labelled):
+            return sync_shared_statistics(run.work / "click-statistics", labelled, run.executor)
         places = [self._parts.root / f"{key}.click-statistics" for key in parts]
-        return sync_click_statistics(places, list(parts.values()), self._run.executor)
+        return sync_click_statistics(places, labelled, run.executor)
 
     def tune(self, statistics: StatisticsUpdate) -> Tuned:
         """Choose hyperparameters if there is a choice, and keep the model trained with them."""
@@ -372,7 +385,8 @@ class LinearWorkflow:
     def delete_unused(self) -> None:
         """Delete the parts of sources that this run does not use, and its labelled data."""
         delete_others(self._parts.root, self._run.all_sources)
-        delete(self._run.folder / FOLDER)
+        for folder in (self._run.folder / FOLDER, self._shared):
+            delete(folder)
 
     @property
     def _tuned_model(self) -> Place:
@@ -394,13 +408,23 @@ class LinearWorkflow:
         if clicks is not None and statistics.used:
             data = joined(self._click_statistics(clicks, statistics.labels)[0])
         elif clicks is not None:
-            data = joined(list(labelled_parts(run, clicks, parts, statistics.labels).values()))
+            labelled = labelled_parts(run, clicks, parts, statistics.labels)
+            data = self._whole(list(labelled.values()))
         elif statistics.used:
             whole = list(parts.values())
             data, _ = sync_statistics(run.work / "statistics", whole, run.executor)
         else:
-            data = joined(list(parts.values()))
+            data = self._whole(list(parts.values()))
         return self._parts.scaled(data, run.sources["train"])
+
+    def _whole(self, parts: Sequence[Dataset]) -> Dataset:
+        """Parts as one data set in which a query id is one query."""
+        return whole_queries(parts, self._shared, self._run.executor.memory_bytes)
+
+    @property
+    def _shared(self) -> Place:
+        """Folder of this run with the queries that several parts have."""
+        return self._run.folder / "shared-queries"
 
     def _training_parts(self) -> dict[str, Dataset]:
         """The training parts by the keys of their sources, in order."""

@@ -293,26 +293,6 @@ def joined(parts: Sequence[Dataset]) -> Dataset:
     return parts[0] if len(parts) == 1 else ConcatenatedDataset(parts)
 
 
-def repeated_queries(parts: Sequence[Dataset]) -> tuple[str, ...]:
-    """A sentence about queries that are in several of the parts that a run ingested, or none.
-
-    Each part counts as queries of its own. So a delivery whose files share queries trains on
-    fragments of them, unless its folder is one part. The files of a delivery come in one night, and
-    so parts of earlier nights are not read again.
-    """
-    ids = pa.chunked_array([part.query_ids().cast(pa.string()) for part in parts], pa.string())
-    counts = pc.value_counts(ids)
-    n_repeated = pc.sum(pc.greater(counts.field("counts"), 1)).as_py() or 0
-    if not n_repeated:
-        return ()
-    return (
-        f"{n_repeated:,} of {len(counts):,} new training queries are in several of "
-        f"{ids.num_chunks} new parts and count once in each, as {len(ids):,} queries in all. If "
-        "the rows of a query are spread over the files of one delivery, name its folder in "
-        "data.train (lake/day=*, not lake/day=*/*.parquet): a folder is one part",
-    )
-
-
 def joined_once(parts: Sequence[Dataset]) -> Dataset:
     """Parts as one data set in which a query of several parts is that of the last of them.
 

@@ -128,19 +128,11 @@ def test_queries_that_are_spread_over_the_files_of_a_delivery_are_told(stream):
     first.write_text("".join(lines[::2]))
     (stream.folder / "incoming" / "night-01b.txt").write_text("".join(lines[1::2]))
     outcome = run(stream)
-    assert outcome.results.ingest.data["train"].n_queries == stream.n_queries
+    assert outcome.results.statistics.n_queries == stream.n_queries
     [note] = outcome.notes
     n = stream.n_queries
     assert f"{n} of {n} training queries are in several parts: each is one query" in note
     assert run(stream).notes == outcome.notes
-    other = ("model.kind=ranksvm", "tune={}", "model.regularization=1")
-    shutil.rmtree(stream.folder / "work")
-    config = Path(stream.config())
-    config.write_text(config.read_text().replace("n_features = 4", ""))
-    [note] = retrain(load_config(config, other, {})).notes
-    assert f"{n} of {n} new training queries are in several of 2 new parts" in note
-    assert f"as {2 * n} queries in all" in note
-    assert "name its folder in data.train" in note
 
 
 def test_other_content_with_the_size_and_time_of_an_earlier_one_is_another_run(stream):

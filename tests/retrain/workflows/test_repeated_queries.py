@@ -1,11 +1,15 @@
 """Nights whose parts have queries in common, against one training on all rows."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import dranking as dr
 from dranking.data.store.dataset import StoredDataset
+from dranking.engine.executor import ThreadExecutor
+from dranking.errors import DataError
 from dranking.retrain.config.config import load_config
 from dranking.retrain.runner import retrain
 
@@ -26,7 +30,7 @@ work = "work"
 """
 
 
-def part(name, seed, ids):
+def part(name, seed, ids, weight=None):
     rng = np.random.default_rng(seed)
     qid = np.repeat(ids, 6)
     X = rng.normal(size=(len(qid), 3))
@@ -34,6 +38,8 @@ def part(name, seed, ids):
     columns = {f"x{i}": X[:, i] for i in range(3)}
     docid = [f"{seed}-{row}" for row in range(len(qid))]
     table = pd.DataFrame({"qid": qid, "docid": docid, "relevance": grades, **columns})
+    if weight is not None:
+        table["weight"] = weight
     table.to_parquet(name)
 
 
@@ -41,8 +47,8 @@ def weights(version):
     return dr.load_model(f"registry/versions/00000{version}/model.json").weights
 
 
-def night():
-    return retrain(load_config("retrain.toml", (), {}))
+def night(*settings):
+    return retrain(load_config("retrain.toml", settings, {}))
 
 
 def test_a_query_of_several_parts_is_one_query(tmp_path, monkeypatch):
@@ -66,3 +72,48 @@ def test_a_query_of_several_parts_is_one_query(tmp_path, monkeypatch):
     assert sum(data.n_queries for data in stored) == 60  # 20 of them to judge on
     assert left.n_queries == 35
     assert weights(2) != pytest.approx(weights(3))
+
+
+@pytest.mark.parametrize("n_bytes", [2**30, 2**10])
+def test_a_ranker_that_reads_documents_takes_it_as_one_query(tmp_path, monkeypatch, n_bytes):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ThreadExecutor, "memory_bytes", n_bytes)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "retrain.toml").write_text(CONFIG)
+    part("hold.parquet", 99, range(1000, 1020))
+    part("in/0.parquet", 0, range(30))
+    part("in/1.parquet", 1, range(15, 45))
+    part("in/2.parquet", 2, range(10, 20))
+    [note] = night("model.kind=ranksvm").notes
+    assert "20 of 45 training queries are in several parts: each is one query" in note
+    rows = pd.concat([pd.read_parquet(f"in/{i}.parquet") for i in range(3)])
+    whole = dr.from_table(rows.sort_values("qid", kind="stable").reset_index(drop=True))
+    expected = dr.RankSVM(regularization=1.0).fit(whole).coef_
+    np.testing.assert_allclose(weights(1), expected, rtol=1e-6)
+    lineage = json.loads((tmp_path / "registry/versions/000001/manifest.json").read_text())
+    assert lineage["lineage"]["data"]["train"]["n_queries"] == 45
+
+
+@pytest.mark.parametrize(
+    ("settings", "weight", "message"),
+    [
+        (
+            ["data.normalize=rank"],
+            None,
+            "query 15 comes again, and the scaling rank of",
+        ),
+        ([], 2.0, "query 15 comes again with the weight 2, and had the weight 1 before"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["rankrls", "ranksvm"])
+def test_what_cannot_be_one_query_is_refused(
+    tmp_path, monkeypatch, settings, weight, message, kind
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "retrain.toml").write_text(CONFIG)
+    part("hold.parquet", 99, range(1000, 1020))
+    part("in/0.parquet", 0, range(30))
+    part("in/1.parquet", 1, range(15, 45), weight)
+    with pytest.raises(DataError, match=message):
+        night(*settings, f"model.kind={kind}")
