@@ -160,9 +160,13 @@ def append_queries(
 
     def new_blocks(store: StatisticsDataset, folders: BlockFolders) -> NewBlocks:
         _check_fits(store, new)
-        _check_new(store, new)
         check_training_data(new)
-        return _written(new, times, executor, folders, store.n_blocks)
+        known = {*store.block_digests()}
+        for block in _written(new, times, executor, folders, store.n_blocks):
+            if block is not None and block.entry.digest in known:
+                raise _appended_before(store)
+            yield block
+        _say_what_comes_again(store, new)
 
     return append_statistics(place, new_blocks, new.fill, get_executor(executor))
 
@@ -203,8 +207,8 @@ def update_statistics(path: AnyPlace, data: Dataset, *, executor: Any = None) ->
         kept = [known[digest].pop() if known.get(digest) else None for digest in digests]
         new = [number for number, entry in enumerate(kept) if entry is None]
         made = iter(_written(BlockSubset(data, new), None, executor, folders) if new else ())
-        for entry in kept:
-            yield next(made) if entry is None else entry
+        for old in kept:
+            yield next(made) if old is None else old
 
     return change_statistics(path, blocks, get_executor(executor), fill=data.fill)
 
@@ -310,13 +314,16 @@ def _check_fits(store: StatisticsDataset, data: Dataset) -> None:
         raise DataError(f"{store.path} is of data whose scaling differs from that of the new data.")
 
 
-def _check_new(store: StatisticsDataset, data: Dataset) -> None:
-    """Raise DataError if blocks of the data are in a store already; say how many queries are."""
-    if {*store.block_digests()} & {*data.block_digests()}:
-        raise DataError(
-            f"rows of the new data are in {store.path} already: they were appended before. Append "
-            "each part once; to replace it, build the statistics anew with dranking stats build."
-        )
+def _appended_before(store: StatisticsDataset) -> DataError:
+    """The error for a block that is in a store already."""
+    return DataError(
+        f"rows of the new data are in {store.path} already: they were appended before. Append each "
+        "part once; to replace it, build the statistics anew with dranking stats build."
+    )
+
+
+def _say_what_comes_again(store: StatisticsDataset, data: Dataset) -> None:
+    """Say how many queries of the data are in a store already."""
     n_again = pc.sum(pc.is_in(data.query_ids().cast(pa.string()), store.query_ids())).as_py()
     if n_again:
         warn_user(

@@ -55,7 +55,7 @@ Indices = NDArray[np.intp]
 class MergedBlock(NamedTuple):
     """A block whose merged queries are to be written: its number, its plan, the new folder."""
 
-    index: int
+    number: int
     plan: MergePlan
     path: str
 
@@ -135,7 +135,7 @@ def write_merged(
     merged = _merged(root, manifest, blocks)
     ends = np.cumsum([block.n_merged for block in blocks]).tolist()
     return {
-        block.index: _write(root, manifest, block, merged.part(end - block.n_merged, end))
+        block.number: _write(root, manifest, block, merged.part(end - block.n_merged, end))
         for block, end in zip(blocks, ends, strict=True)
     }
 
@@ -156,7 +156,7 @@ def _write(
     root: Place, manifest: StatisticsManifest, target: MergedBlock, merged: _Merged
 ) -> MergedEntry:
     """Write the merged queries of one block."""
-    block = read_pieces(root, manifest, target.index, queries_only=True)
+    block = read_pieces(root, manifest, target.number, queries_only=True)
     plan = target.plan
     facts = {name: getattr(block, name).copy() for name in merged.facts}
     for name, values in facts.items():

@@ -140,6 +140,17 @@ def test_every_way_to_the_same_blocks_gives_the_same_bits(tmp_path):
 
 
 @AGAIN
+def test_equal_blocks_count_each(tmp_path):
+    """As two parts of a night may have, whose files differ in their compression alone."""
+    rows = list(rows_of(8, 2))
+    one, other = map(dataset, rows)
+    store = build_statistics(ConcatenatedDataset([one, one]), tmp_path / "store")
+    check(store, [rows[0], rows[0]])
+    check(update_statistics(store.path, ConcatenatedDataset([one, one, other])), [rows[0], *rows])
+    check(update_statistics(store.path, ConcatenatedDataset([one, other, one])), [*rows, rows[0]])
+
+
+@AGAIN
 def test_folders_are_written_where_queries_recur_alone(tmp_path):
     (X, y, qid), *_ = rows_of(1, 1)
     store = build_statistics(dataset((X, y, qid)), tmp_path / "store")
