@@ -32,9 +32,9 @@ A directory::
 float64. The manifest holds the CRC-32C of ``queries.arrow`` and of the index of
 ``statistics.rows``, and the index holds the CRC-32C of every row.
 
-Modules: `per_query` (in memory), `query_times`, `manifest`, `block_folder` and `row_files` (on
-disk), `dataset` (`StatisticsDataset`), `changed_queries`, `merge_plans`, `merged_queries`,
-`write_append_expire` (changes, under a lock file).
+Modules: `per_query` (in memory), `query_times`, `manifest`, `query_tables`, `block_folder` and
+`row_files` (on disk), `dataset` (`StatisticsDataset`), `changed_queries`, `merge_plans`,
+`merged_queries`, `write_append_expire` (changes, under a lock file).
 
 Limits: uncompressed, 8 (n_features + 3) n_features bytes per query; one process changes a store at
 a time, and a reader that finds the store changed since it was opened raises DataError.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,8 +29,15 @@ from dranking.rankrls.statistics.manifest import (
     StatisticsEntry,
     StatisticsManifest,
 )
-from dranking.rankrls.statistics.per_query import LABEL_DIGEST, QueryStatistics, ReadRows
-from dranking.rankrls.statistics.query_times import TIME_TYPES, TimeType, time_type
+from dranking.rankrls.statistics.per_query import QueryStatistics, ReadRows
+from dranking.rankrls.statistics.query_tables import (
+    arrow_bytes,
+    is_as_written,
+    numbers_in,
+    query_table,
+    read_arrow,
+)
+from dranking.rankrls.statistics.query_times import TimeType, time_type
 from dranking.rankrls.statistics.row_files import RowFile, write_rows
 
 
@@ -205,13 +212,13 @@ def _statistics(
         rows=read,
         diagonal=diagonal,
         products=products,
-        label_norms=_numbers(queries, "label_norm"),
-        label_means=_numbers(queries, "label_mean"),
-        sizes=_numbers(queries, "n_documents"),
-        labelled_sizes=_numbers(queries, "n_labelled"),
-        value_counts=_numbers(queries, "n_values"),
+        label_norms=numbers_in(queries, "label_norm"),
+        label_means=numbers_in(queries, "label_mean"),
+        sizes=numbers_in(queries, "n_documents"),
+        labelled_sizes=numbers_in(queries, "n_labelled"),
+        value_counts=numbers_in(queries, "n_values"),
         query_ids=queries["query_id"].combine_chunks(),
-        query_weights=_numbers(queries, "weight") if "weight" in queries.schema.names else None,
+        query_weights=numbers_in(queries, "weight") if "weight" in queries.schema.names else None,
         times=queries["time"].combine_chunks() if manifest.time_type else None,
         label_digests=queries["labels"].combine_chunks(),
     )
@@ -265,13 +272,13 @@ def _read_table(
     The first of these columns says of which queries the folder has statistics.
     """
     folder = _StatisticsFolder(root, index, part.path, part.checksums, KIND.remedy)
-    queries = folder.parsed(QUERY_TABLE, "an Arrow file", _read_arrow)
+    queries = folder.parsed(QUERY_TABLE, "an Arrow file", read_arrow)
     found = [queries[name].to_numpy() for name in masks if name in queries.schema.names]
     fits = len(found) == len(masks) and all(mask.dtype == bool for mask in found)
     if fits and masks:
         fits = found[0].sum() == part.n_queries
         queries = queries.drop_columns(list(masks))
-    if not fits or not _is_as_written(queries, manifest, manifest.blocks[index]):
+    if not fits or not is_as_written(queries, manifest, manifest.blocks[index]):
         raise folder.damaged(QUERY_TABLE, "has other columns or rows than the manifest says")
     return queries, found
 
@@ -307,58 +314,3 @@ class _StatisticsFolder(VerifiedFolder):
             raise self.damaged(STATISTICS_FILE, f"is not what was written, {error}") from error
         except (OSError, DataError) as error:
             raise self.unreadable(STATISTICS_FILE, error) from error
-
-
-def _read_arrow(source: pa.BufferReader) -> pa.Table:
-    table = pa.ipc.open_file(source).read_all()
-    table.validate(full=True)  # the table is used in place, and its offsets might point outside
-    return table
-
-
-def query_table(block: QueryStatistics) -> pa.Table:
-    """The table of the queries of a block, without nulls."""
-    columns = {
-        "query_id": block.query_ids,
-        "n_documents": block.sizes,
-        "n_labelled": block.labelled_sizes,
-        "n_values": block.value_counts,
-        "label_norm": block.label_norms,
-        "label_mean": block.label_means,
-        "labels": block.label_digests,
-        "weight": block.query_weights,
-        "time": block.times,
-    }
-    return pa.table({name: values for name, values in columns.items() if values is not None})
-
-
-def _is_as_written(queries: pa.Table, manifest: StatisticsManifest, entry: StatisticsEntry) -> bool:
-    """Whether a table has the columns of `query_table`, without nulls."""
-    numbers = ("n_documents", "n_labelled", "n_values")
-    types = {
-        "query_id": pa.string(),
-        **dict.fromkeys(numbers, pa.int64()),
-        "label_norm": pa.float64(),
-        "label_mean": pa.float64(),
-        "labels": LABEL_DIGEST,
-    }
-    if "weight" in queries.schema.names:
-        types["weight"] = pa.float64()
-    if manifest.time_type is not None:
-        types["time"] = TIME_TYPES[manifest.time_type]
-    found = {field.name: field.type for field in queries.schema}
-    n_nulls = sum(column.null_count for column in queries.columns)
-    return found == types and len(queries) == entry.n_queries and not n_nulls
-
-
-def arrow_bytes(table: pa.Table) -> bytes:
-    """Content of an Arrow file."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as file:
-        file.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def _numbers(table: pa.Table, name: str) -> NDArray[Any]:
-    values: NDArray[Any] = table[name].to_numpy()
-    values.flags.writeable = False
-    return values

@@ -22,9 +22,7 @@ from dranking.files.writing.atomic_files import new_folder
 from dranking.rankrls.statistics.block_folder import (
     BlockFolders,
     WrittenBlock,
-    arrow_bytes,
     means_to_store,
-    query_table,
     read_changed_rows,
     read_is_changed,
     replaced_rows,
@@ -39,6 +37,7 @@ from dranking.rankrls.statistics.manifest import (
     StatisticsEntry,
 )
 from dranking.rankrls.statistics.per_query import QueryStatistics
+from dranking.rankrls.statistics.query_tables import arrow_bytes, query_table
 from dranking.rankrls.statistics.query_times import time_type
 from dranking.rankrls.statistics.row_files import write_rows
 

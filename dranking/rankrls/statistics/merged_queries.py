@@ -29,7 +29,7 @@ from dranking.engine.executor import Executor
 from dranking.files.checksums import checksum
 from dranking.files.places import Place
 from dranking.files.writing.atomic_files import new_folder
-from dranking.rankrls.statistics.block_folder import arrow_bytes, query_table, read_pieces
+from dranking.rankrls.statistics.block_folder import read_pieces
 from dranking.rankrls.statistics.manifest import (
     CARRIED,
     CHANGED,
@@ -42,6 +42,7 @@ from dranking.rankrls.statistics.manifest import (
 )
 from dranking.rankrls.statistics.merge_plans import MergePlan, merge_plans
 from dranking.rankrls.statistics.per_query import QueryStatistics
+from dranking.rankrls.statistics.query_tables import arrow_bytes, query_table
 from dranking.rankrls.statistics.row_files import write_rows
 
 SHARE = 4
