@@ -106,7 +106,8 @@ class StatisticsUpdate:
         Number of blocks of the statistics of labels from clicks, and of those blocks with a query
         whose labels changed; None without such statistics.
     n_queries
-        Number of queries of the store, each with the documents of all parts; None without a store.
+        Number of queries of the store, each with the documents of all parts; None without a store,
+        and for labels from clicks.
     notes
         Sentences about the store.
     """

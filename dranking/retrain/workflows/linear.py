@@ -111,7 +111,7 @@ class LinearWorkflow:
         for sources in judged.values():
             self._parts.check_apart(run.sources["train"], sources)
         notes: tuple[str, ...] = ()
-        if not on_statistics(run.config):
+        if run.config.clicks is not None or not on_statistics(run.config):  # all ids are read
             codes, is_repeated = codes_of(self._parts.open(run.sources["train"]))
             n_queries = len(np.unique(codes))
             notes = merged_queries(len(np.unique(codes[is_repeated])), n_queries)
@@ -231,12 +231,8 @@ class LinearWorkflow:
         if not on_statistics(self._run.config):
             return StatisticsUpdate(used=False, labels=labels)
         stores, n_changed = self._click_statistics(clicks, labels)
-        n_queries = sum(store.n_queries for store in stores)
-        n_merged = sum(store.manifest.n_merged for store in stores)
         return StatisticsUpdate(
             used=True,
-            n_queries=n_queries,
-            notes=merged_queries(n_merged, n_queries),
             n_bytes=sum(store.manifest.n_bytes for store in stores),
             n_data_bytes=sum(store.manifest.n_data_bytes for store in stores),
             labels=labels,
