@@ -93,7 +93,7 @@ def _with_lacking(schemas: Schemas, columns: Columns) -> Schemas:
     """The schemas with the features of all files, or of earlier data."""
     roles = {*RESERVED, columns.qid, columns.relevance, columns.docid, columns.weight}
     fields = {field.name: field for _, schema in schemas for field in reversed(schema)}
-    names = [name for name in fields if name not in roles]
+    names = [name for name in fields if name not in roles and not is_text(fields[name].type)]
     if columns.known is not None:
         names = [*columns.known.names]
     wanted = [fields.get(name, pa.field(name, pa.float32())) for name in names]
