@@ -109,6 +109,11 @@ class StatisticsUpdate:
     n_blocks, n_blocks_changed
         Number of blocks of the statistics of labels from clicks, and of those blocks with a query
         whose labels changed; None without such statistics.
+    n_queries
+        Number of queries of the store, each with the documents of all parts; None without a store,
+        and for labels from clicks.
+    notes
+        Sentences about the store.
     """
 
     used: bool
@@ -118,6 +123,8 @@ class StatisticsUpdate:
     labels: ClickLabels | None = None
     n_blocks: int | None = None
     n_blocks_changed: int | None = None
+    n_queries: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

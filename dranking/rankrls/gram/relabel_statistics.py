@@ -33,6 +33,9 @@ from dranking.rankrls.statistics.write_append_expire import change_statistics
 
 NO_COLUMNS = np.empty(0, np.intp)
 
+OF_LABELS = ("label_norms", "label_means", "labelled_sizes")
+"""Facts of a query in its row of the table of queries that its labels change."""
+
 
 class Relabelled(NamedTuple):
     """A statistics store after `relabel_statistics`, and what that took.
@@ -118,7 +121,7 @@ def relabel_statistics(path: AnyPlace, data: Dataset, *, executor: Any = None) -
             n_queries += n_built
             yield block
 
-    store = change_statistics(path, blocks)
+    store = change_statistics(path, blocks, run)
     return Relabelled(store, n_blocks, n_queries)
 
 
@@ -128,7 +131,20 @@ def _changes(store: StatisticsDataset, data: Dataset) -> Iterator[_Change]:
     if [entry.digest for entry in store.manifest.blocks] == digests:
         return
     of_features = list(data.features_digests())
-    ids = store.query_ids()
+    same_features = {found: block for block, found in enumerate(of_features) if found is not None}
+    by_ids: list[int] | None = None
+    for index, entry in enumerate(store.manifest.blocks):
+        block = same_features.get(entry.features_digest or "") if entry.is_whole else None
+        if block is None:
+            by_ids = _blocks_by_ids(store, data) if by_ids is None else by_ids
+            block = by_ids[index]
+        if entry.digest != digests[block]:
+            yield _Change(index, block, digests[block], of_features[block])
+
+
+def _blocks_by_ids(store: StatisticsDataset, data: Dataset) -> list[int]:
+    """For each block of the store, the block of the data that has its queries."""
+    ids = pa.concat_arrays([queries.query_ids for queries in store.queries()])
     rows = pc.index_in(ids, data.query_ids().cast(pa.string()))
     if rows.null_count:
         raise DataError(
@@ -137,19 +153,16 @@ def _changes(store: StatisticsDataset, data: Dataset) -> Iterator[_Change]:
         )
     ends_of_data = np.cumsum([block.n_queries for block in data.blocks])
     ends = np.cumsum([entry.n_queries for entry in store.manifest.blocks])[:-1]
-    blocks = np.split(np.searchsorted(ends_of_data, rows.to_numpy(), side="right"), ends)
-    for index, (entry, blocks_of_data) in enumerate(
-        zip(store.manifest.blocks, blocks, strict=True)
-    ):
-        of_data = np.unique(blocks_of_data)
+    places = np.split(np.searchsorted(ends_of_data, rows.to_numpy(), side="right"), ends)
+    found = []
+    for index, of_data in enumerate(map(np.unique, places)):
         if len(of_data) > 1:
             raise DataError(
                 f"{store.path}: the queries of block {index} are in several blocks of the data. "
                 "Give the data of which the store was built, or build the statistics anew."
             )
-        block = int(of_data[0])
-        if entry.digest != digests[block]:
-            yield _Change(index, block, digests[block], of_features[block])
+        found.append(int(of_data[0]))
+    return found
 
 
 def _changed_blocks(
@@ -177,7 +190,7 @@ def _change(
 ) -> tuple[WrittenBlock | None, int]:
     """Write the changed queries of a block beside it, or the block anew."""
     index, entry = change.block, store.manifest.blocks[change.block]
-    before, labels = store.block(index, NO_COLUMNS), data.block(change.of_data, NO_COLUMNS)
+    before, labels = store.queries_of(index), data.block(change.of_data, NO_COLUMNS)
     if not _has_same_documents(entry, change, before, labels):
         return _build(folders, data, change, before)
     digests = label_digests(labels)
@@ -186,16 +199,16 @@ def _change(
     if n_built == before.n_queries:
         return _build(folders, data, change, before)
     part = None
-    label_norms, labelled_sizes = before.label_norms.copy(), before.labelled_sizes.copy()
+    facts = {name: getattr(before, name).copy() for name in OF_LABELS}
     if n_built:
         documents = np.repeat(is_changed, before.sizes)
         features = data.features_of(change.of_data, documents)
         part = QueryStatistics.of(labels.take_queries(is_changed).with_features(features))
-        label_norms[is_changed], labelled_sizes[is_changed] = part.label_norms, part.labelled_sizes
+        for name, values in facts.items():
+            values[is_changed] = getattr(part, name)
     after = replace(
         before,
-        label_norms=label_norms,
-        labelled_sizes=labelled_sizes,
+        **facts,
         query_weights=labels.query_weights,
         label_digests=digests,
         source=change.digest,
@@ -204,7 +217,7 @@ def _change(
     changed = changed_rows(store, index, is_changed, part)
     if changed.share <= MOST_CHANGED:
         return write_changed(folders, index, entry, after, changed), n_built
-    return folders.write(index, with_changed(store.block(index), after, changed)), n_built
+    return folders.write(index, with_changed(store.pieces(index), after, changed)), n_built
 
 
 def _has_same_documents(

@@ -195,8 +195,11 @@ def _lineage(
     verdict: Verdict,
 ) -> dict[str, Any]:
     """The origin of a version, for its manifest."""
+    data = {use: asdict(facts) for use, facts in ingested.data.items()}
+    if updated.n_queries is not None:  # parts may have queries in common
+        data["train"]["n_queries"] = updated.n_queries
     return {
-        "data": {use: asdict(facts) for use, facts in ingested.data.items()},
+        "data": data,
         "sources": run.source_names,
         "parts": [source.key for source in run.sources["train"]],
         "contents": [source.content for source in run.sources["train"]],

@@ -8,11 +8,13 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
+from dranking.data.roles import KnownFeatures
 from dranking.errors import DataError, UsageError
 from dranking.files.places import Place
 from dranking.files.writing.atomic_files import atomic_write
@@ -37,7 +39,7 @@ from dranking.retrain.results import (
     StatisticsUpdate,
     Tuned,
 )
-from dranking.retrain.sources.sources import DIGITS, delete_others
+from dranking.retrain.sources.sources import DIGITS, Source, delete_others
 from dranking.retrain.work_folder import delete
 from dranking.retrain.workflow import PROFILE_NAME, Run
 from dranking.retrain.workflows.click_labels import (
@@ -45,12 +47,14 @@ from dranking.retrain.workflows.click_labels import (
     label_training_data,
     labelled_parts,
     sync_click_statistics,
+    sync_shared_statistics,
 )
 from dranking.retrain.workflows.drift import drift_between
-from dranking.retrain.workflows.incremental_statistics import sync_statistics
+from dranking.retrain.workflows.incremental_statistics import merged_queries, sync_statistics
 from dranking.retrain.workflows.judged_queries import left_out
-from dranking.retrain.workflows.parts import Parts, joined, repeated_queries
+from dranking.retrain.workflows.parts import Parts, joined
 from dranking.retrain.workflows.profiles import Profile, parse_profile
+from dranking.retrain.workflows.whole_queries import codes_of, share_queries, whole_queries
 from dranking.tuning.families import family_of
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.scores import LEAVE_QUERY_OUT, Validation
@@ -86,17 +90,17 @@ class LinearWorkflow:
             If a training source is wrong and was set aside, as the configuration allows.
         """
         run = self._run
+        self._parts = replace(self._parts, features=self._known_features())
         new = [source for source in run.all_sources if source not in self._parts]
         judged = {use: found for use, found in run.sources.items() if use != "train"}
         known = self._known_values()
         self._parts = replace(self._parts, known=known)
-        for sources in judged.values():
-            self._parts.open(sources)
-        first = next((s for found in judged.values() for s in found), run.sources["train"][0])
         for source in run.sources["train"]:
             with set_aside_if_wrong(run, source):
-                self._parts.open([source])
-                self._parts.check_features(source, first)
+                [part] = self._parts.open([source])
+            self._take_features(part.feature_names, source)
+        for sources in judged.values():
+            self._parts.open(sources)
         found = {}
         for use in run.sources:
             data = self._data(use)
@@ -107,9 +111,11 @@ class LinearWorkflow:
             if use != "train":
                 self._check_champion_scores(use, data)
         n_left_out, notes = self._check_left_out()
-        if run.config.clicks is None:
-            of_the_night = [source for source in run.sources["train"] if source in new]
-            notes += repeated_queries(self._parts.open(of_the_night))
+        if run.config.clicks is not None or not on_statistics(run.config):  # all ids are read
+            codes, is_repeated = codes_of(self._parts.open(run.sources["train"]))
+            n_queries = len(np.unique(codes))
+            notes += merged_queries(len(np.unique(codes[is_repeated])), n_queries)
+            found["train"] = replace(found["train"], n_queries=n_queries)
         if isinstance(known, KnownValues):
             notes += (
                 f"values for missing ones (data.null: {known.fill.policy}) were fitted to the "
@@ -141,6 +147,28 @@ class LinearWorkflow:
         )
         return data if kept.all() else data.select_queries(kept)
 
+    def _known_features(self) -> KnownFeatures | None:
+        """The features of the run: those that are named, or those of the champion's training data.
+
+        None without either: then the first training part has them.
+        """
+        data, champion = self._run.config.data, self._champion_profile()
+        may_lack = data.null != "error"
+        if data.features is not None:
+            return KnownFeatures(tuple(data.features), "data.features", may_lack)
+        if champion is None or data.n_features is not None:
+            return None
+        names = tuple(name for name in champion.feature_names if name not in data.exclude)
+        owner = f"the training data of the champion, version {self._run.rival},"
+        return KnownFeatures(names, owner, may_lack, ", or name the features in data.features")
+
+    def _take_features(self, names: tuple[str, ...], source: Source) -> None:
+        """Read all parts by the features of the first one, if the features are not known yet."""
+        if self._parts.features is None:
+            may_lack = self._run.config.data.null != "error"
+            features = KnownFeatures(names, source.name, may_lack)
+            self._parts = replace(self._parts, features=features)
+
     def _known_values(self) -> HasFill | None:
         """The values for missing ones: those of parts ingested before, or fitted to this run's.
 
@@ -166,12 +194,7 @@ class LinearWorkflow:
             with set_aside_if_wrong(run, source):
                 found, of_part = self._parts.measure(source)
                 names = names or found
-                if found != names:
-                    raise DataError(
-                        f"{source.name}: its features differ from those of the parts before it; "
-                        "all parts need the same features (data.n_features sets their number for "
-                        "text)."
-                    )
+                self._take_features(found, source)
                 moments.append(of_part)
         return known_values(names, moments, null, champion) if moments else None
 
@@ -207,7 +230,14 @@ class LinearWorkflow:
             parts = self._parts.open(sources)
             store, n_changed = sync_statistics(run.work / "statistics", parts, run.executor)
             manifest = store.manifest
-            update = StatisticsUpdate(True, n_changed, manifest.n_bytes, manifest.n_data_bytes)
+            update = StatisticsUpdate(
+                used=True,
+                n_parts_read=n_changed,
+                n_bytes=manifest.n_bytes,
+                n_data_bytes=manifest.n_data_bytes,
+                n_queries=store.n_queries,
+                notes=merged_queries(manifest.n_merged, store.n_queries),
+            )
         first, *others = sources
         total = self._parts.profile(first, self._champion_profile(), run.executor)
         for source in others:
@@ -238,8 +268,11 @@ class LinearWorkflow:
     ) -> tuple[list[StatisticsDataset], int]:
         """The statistics of the labelled parts, and the number of their blocks that changed."""
         parts = labelled_parts(self._run, clicks, self._training_parts(), labels)
+        labelled, run = list(parts.values()), self._run
+        if share_queries(labelled):
+            return sync_shared_statistics(run.work / "click-statistics", labelled, run.executor)
         places = [self._parts.root / f"{key}.click-statistics" for key in parts]
-        return sync_click_statistics(places, list(parts.values()), self._run.executor)
+        return sync_click_statistics(places, labelled, run.executor)
 
     def tune(self, statistics: StatisticsUpdate) -> Tuned:
         """Choose hyperparameters if there is a choice, and keep the model trained with them."""
@@ -372,7 +405,8 @@ class LinearWorkflow:
     def delete_unused(self) -> None:
         """Delete the parts of sources that this run does not use, and its labelled data."""
         delete_others(self._parts.root, self._run.all_sources)
-        delete(self._run.folder / FOLDER)
+        for folder in (self._run.folder / FOLDER, self._shared):
+            delete(folder)
 
     @property
     def _tuned_model(self) -> Place:
@@ -394,13 +428,23 @@ class LinearWorkflow:
         if clicks is not None and statistics.used:
             data = joined(self._click_statistics(clicks, statistics.labels)[0])
         elif clicks is not None:
-            data = joined(list(labelled_parts(run, clicks, parts, statistics.labels).values()))
+            labelled = labelled_parts(run, clicks, parts, statistics.labels)
+            data = self._whole(list(labelled.values()))
         elif statistics.used:
             whole = list(parts.values())
             data, _ = sync_statistics(run.work / "statistics", whole, run.executor)
         else:
-            data = joined(list(parts.values()))
+            data = self._whole(list(parts.values()))
         return self._without_judged(self._parts.scaled(data, run.sources["train"]))
+
+    def _whole(self, parts: Sequence[Dataset]) -> Dataset:
+        """Parts as one data set in which a query id is one query."""
+        return whole_queries(parts, self._shared, self._run.executor.memory_bytes)
+
+    @property
+    def _shared(self) -> Place:
+        """Folder of this run with the queries that several parts have."""
+        return self._run.folder / "shared-queries"
 
     def _training_parts(self) -> dict[str, Dataset]:
         """The training parts by the keys of their sources, in order."""

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -144,6 +145,26 @@ def test_judged_queries_are_not_trained_on_although_they_are_clicked(shop):
     expected = shop.expected_weights([row for row in shop.rows if row[0] >= 36])
     found = weights_of(Registry(shop.folder / "registry"), "000001")
     assert [found[f"x{j}"] for j in range(4)] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_queries_of_several_parts_are_one_query(shop):
+    """Each part has other documents of the same queries."""
+    paths = [shop.folder / f"documents-{part}.parquet" for part in range(2)]
+    rows = pa.concat_tables([pq.read_table(path) for path in paths])
+    is_first = pc.less(rows["docid"], "d00005")
+    pq.write_table(rows.filter(is_first), paths[0])
+    pq.write_table(rows.filter(pc.invert(is_first)), paths[1])
+    registry = Registry(shop.folder / "registry")
+    [note] = shop.night().notes
+    assert f"{N_QUERIES} of {N_QUERIES} training queries are in several parts" in note
+    more = [(*row[:6], row[6] + 40, row[7] + 40 * (row[1] % 2)) for row in shop.rows]
+    for version, clicks in (("000001", shop.rows), ("000002", more)):
+        if version == "000002":
+            shop.deliver(clicks)
+            shop.night()
+        found = weights_of(registry, version)
+        expected = shop.expected_weights(clicks)
+        assert [found[f"x{j}"] for j in range(4)] == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
 def test_features_of_unchanged_queries_are_not_read(shop, monkeypatch):
