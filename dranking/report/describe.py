@@ -62,8 +62,8 @@ def describe(
         Executor of all passes over the data.
     """
     if train is not None:
-        _check_is_of_model(model, train)
         _check_filled_as_trained(model, train)
+        _check_is_of_model(model, train)
 
     def measured(measured_model: Any) -> Evaluation:
         names = measures_of(metric)

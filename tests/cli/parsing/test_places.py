@@ -110,7 +110,15 @@ def test_outputs_go_where_the_url_says(here, letor, done, bucket, tmp_path):
         place.as_posix().removeprefix(f"{at}/").split("/")[0] for place in list_files(as_place(at))
     }
     assert top == {
-        *("train.zarr", "model.json", "rounds.json", "scores.parquet", "scores.trec"),
+        *(
+            "train.zarr",
+            "model.json",
+            "model.queries",
+            "same.queries",
+            "rounds.json",
+            "scores.parquet",
+            "scores.trec",
+        ),
         *(
             "queries.parquet",
             "solr.json",
