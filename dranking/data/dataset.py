@@ -225,7 +225,7 @@ class Dataset(ABC):
         """(n_queries,) ids of all queries, in order."""
         no_columns = np.empty(0, dtype=np.intp)
         blocks = self.read_blocks(columns=no_columns)
-        return pa.concat_arrays([block.query_ids for block in blocks])
+        return joined_ids([block.query_ids for block in blocks])
 
     def check_documents(self) -> None:
         """Raise DataError if the data set holds statistics of queries, without documents."""
@@ -275,6 +275,13 @@ class Dataset(ABC):
     def transformed(self, transforms: Sequence[Scaling]) -> Dataset:
         """A view with further scalings, which are applied when blocks are read."""
         return TransformedDataset(self, tuple(transforms)) if transforms else self
+
+
+def joined_ids(arrays: Sequence[pa.Array]) -> pa.Array:
+    """Ids of several blocks one after the other, as texts if their types differ."""
+    if len({array.type for array in arrays}) > 1:
+        arrays = [array.cast(pa.string()) for array in arrays]
+    return pa.chunked_array(arrays).combine_chunks()
 
 
 class View(Dataset):

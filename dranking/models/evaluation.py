@@ -15,7 +15,7 @@ from dranking.metrics.evaluate import Summary
 from dranking.metrics.measures.by_name import get_measures
 from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import ID_COLUMN, PerQuery
-from dranking.models.linear.query_record import overlap_of
+from dranking.models.linear.query_record import linear_of, overlap_of
 from dranking.models.scorers import judged_dataset, measure, scorer_beside
 
 if TYPE_CHECKING:
@@ -141,6 +141,8 @@ def evaluate(
     parts: list[PerQuery] = []
     n_measured = 0
     run = get_executor(executor)
+    if (model := linear_of(scorer)) is not None:
+        model.trained_queries()  # a damaged file is an error before any work
     for part in measure(scorer, dataset, names, how, run):
         parts.append(part)
         n_measured += part.n_queries

@@ -70,6 +70,12 @@ def trained_queries(
     return found if earlier is None else found.with_ids_of(earlier)
 
 
+def linear_of(scorer: Any) -> LinearModel | None:
+    """The linear model of a scorer; None if there is none."""
+    model = scorer.fitted_model() if hasattr(scorer, "fitted_model") else scorer
+    return model if isinstance(model, LinearModel) else None
+
+
 def overlap_of(scorer: Any, ids: pa.Array, dataset: Dataset, executor: Executor) -> Overlap | None:
     """How many judged queries a scorer was trained on; None for a feature to rank by.
 
@@ -86,9 +92,9 @@ def overlap_of(scorer: Any, ids: pa.Array, dataset: Dataset, executor: Executor)
     """
     if isinstance(scorer, str):
         return None
-    model = scorer.fitted_model() if hasattr(scorer, "fitted_model") else scorer
-    known = model.trained_queries() if isinstance(model, LinearModel) else None
-    if known is None:
+    model = linear_of(scorer)
+    known = None if model is None else model.trained_queries()
+    if model is None or known is None:
         return Overlap(len(ids), None)
     if not (is_known := known.holds(ids)).any():
         return Overlap(len(ids), 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,11 +132,15 @@ def _changes(store: StatisticsDataset, data: Dataset) -> Iterator[_Change]:
     if [entry.digest for entry in store.manifest.blocks] == digests:
         return
     of_features = list(data.features_digests())
-    same_features = {found: block for block, found in enumerate(of_features) if found is not None}
+    same_features: dict[str | None, list[int]] = {}
+    for block, found in reversed([*enumerate(of_features)]):
+        same_features.setdefault(found, []).append(block)
     by_ids: list[int] | None = None
     for index, entry in enumerate(store.manifest.blocks):
-        block = same_features.get(entry.features_digest or "") if entry.is_whole else None
-        if block is None:
+        same = same_features.get(entry.features_digest) if entry.features_digest else None
+        if same and entry.is_whole:
+            block = same.pop() if len(same) > 1 else same[0]  # blocks of equal features, in order
+        else:
             by_ids = _blocks_by_ids(store, data) if by_ids is None else by_ids
             block = by_ids[index]
         if entry.digest != digests[block]:
@@ -144,16 +149,24 @@ def _changes(store: StatisticsDataset, data: Dataset) -> Iterator[_Change]:
 
 def _blocks_by_ids(store: StatisticsDataset, data: Dataset) -> list[int]:
     """For each block of the store, the block of the data that has its queries."""
-    ids = pa.concat_arrays([queries.query_ids for queries in store.queries()])
-    rows = pc.index_in(ids, data.query_ids().cast(pa.string()))
+    of_store = [queries.query_ids for queries in store.queries()]
+    ids, known = pa.concat_arrays(of_store), data.query_ids().cast(pa.string())
+    borders = np.cumsum([0, *(block.n_queries for block in data.blocks)]).tolist()
+    if of_store == [known[first:last] for first, last in pairwise(borders)]:
+        return list(range(len(of_store)))
+    if len(known.unique()) < len(known):
+        raise DataError(
+            f"{store.path}: queries come again in several blocks of the data, and the blocks are "
+            "not those of the store. Build the statistics anew."
+        )
+    rows = pc.index_in(ids, known)
     if rows.null_count:
         raise DataError(
             f"{store.path} has query {ids.filter(pc.is_null(rows))[0]}, which the data lacks. Give "
             "the data of which the store was built."
         )
-    ends_of_data = np.cumsum([block.n_queries for block in data.blocks])
     ends = np.cumsum([entry.n_queries for entry in store.manifest.blocks])[:-1]
-    places = np.split(np.searchsorted(ends_of_data, rows.to_numpy(), side="right"), ends)
+    places = np.split(np.searchsorted(borders[1:], rows.to_numpy(), side="right"), ends)
     found = []
     for index, of_data in enumerate(map(np.unique, places)):
         if len(of_data) > 1:

@@ -48,7 +48,7 @@ class MergePlan(NamedTuple):
     pieces
         The pieces of the queries that are carried and merged, in the order of the blocks.
     key
-        Digest of the ids of these queries and of the folders of their pieces.
+        Digest of the ids of these queries, and of the folders of their pieces and of the block.
     """
 
     is_carried: NDArray[np.bool_]
@@ -103,14 +103,20 @@ def _plan_of(
     found = np.flatnonzero(targets[all_pieces.codes] >= 0)
     pieces, digest = [], hashlib.blake2b(digest_size=16)
     digest.update(np.packbits(is_carried).tobytes())
+    digest.update(_folders(manifest, index))  # the table has the other queries of the block, too
     for number in np.unique(all_pieces.block[found]).tolist():
         here = found[all_pieces.block[found] == number]
         part = Pieces(number, all_pieces.place[here], targets[all_pieces.codes[here]])
         pieces.append(part)
-        entry = manifest.blocks[number]
-        folders = [entry.path, "" if entry.changed is None else entry.changed.path]
-        digest.update("\0".join([*folders, *ids.take(pa.array(here)).to_pylist()]).encode())
+        digest.update(_folders(manifest, number))
+        digest.update("\0".join(ids.take(pa.array(here)).to_pylist()).encode())
     return MergePlan(is_carried, is_merged, tuple(pieces), digest.hexdigest())
+
+
+def _folders(manifest: StatisticsManifest, index: int) -> bytes:
+    """The folders of the pieces of one block."""
+    entry = manifest.blocks[index]
+    return f"{entry.path}\0{'' if entry.changed is None else entry.changed.path}\0".encode()
 
 
 def _check_scaling(manifest: StatisticsManifest, query: Any) -> None:

@@ -142,6 +142,8 @@ class LinearWorkflow:
 
     def _without_judged(self, data: Dataset) -> Dataset:
         """Training data without the queries that are judged."""
+        if not len(self._left_out):
+            return data
         kept = ~pc.is_in(data.query_ids().cast(pa.string()), self._left_out).to_numpy(
             zero_copy_only=False
         )
@@ -222,6 +224,7 @@ class LinearWorkflow:
     def update_statistics(self) -> StatisticsUpdate:
         """Bring statistics, distributions and scaling up to date, reading new parts only."""
         run = self._run
+        delete(self._shared)  # of an earlier execution of this stage, with its labels
         sources = run.sources["train"]
         update = StatisticsUpdate(used=on_statistics(run.config))
         if run.config.clicks is not None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dranking.data.blocks import QueryBlock, block_boundaries
-from dranking.data.dataset import Dataset
+from dranking.data.dataset import Dataset, joined_ids
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset
 from dranking.files.places import Place
@@ -102,8 +102,12 @@ class _SharedQueries(Dataset):
         shared = self._is_repeated
         n_rows = np.bincount(self._codes[shared], sizes[shared])
         wanted = np.flatnonzero(n_rows)
-        borders = block_boundaries(n_rows[wanted].astype(np.int64), self._n_documents)
-        for first, last in pairwise(borders.tolist()):
+        n_rows = n_rows[wanted].astype(np.int64)
+        # Passes end where blocks end, so that blocks do not depend on the memory there is.
+        borders = block_boundaries(n_rows)
+        of_blocks = np.add.reduceat(n_rows, borders[:-1])
+        passes = borders[block_boundaries(of_blocks, self._n_documents)]
+        for first, last in pairwise(passes.tolist()):
             group = np.zeros(int(self._codes.max()) + 1, bool)
             group[wanted[first:last]] = True
             yield group
@@ -125,7 +129,7 @@ def joined_rows(blocks: Sequence[QueryBlock], codes: NDArray[np.int32]) -> Query
     sizes = np.concatenate([np.diff(block.query_ptr) for block in blocks])
     order = np.argsort(np.repeat(codes, sizes), kind="stable")
     _, first, places = np.unique(codes, return_index=True, return_inverse=True)
-    ids = _ids([block.query_ids for block in blocks])
+    ids = joined_ids([block.query_ids for block in blocks])
     features = [block.features for block in blocks]
     weights = np.concatenate([block.weights for block in blocks])
     wrong = np.flatnonzero(weights[first][places] != weights)
@@ -142,13 +146,6 @@ def joined_rows(blocks: Sequence[QueryBlock], codes: NDArray[np.int32]) -> Query
         relevance=np.concatenate([block.relevance for block in blocks])[order],
         query_ptr=np.concatenate(([0], np.cumsum(n_rows))),
         query_ids=ids.take(pa.array(first)),
-        doc_ids=_ids(doc_ids).take(pa.array(order)) if len(doc_ids) == len(blocks) else None,
+        doc_ids=joined_ids(doc_ids).take(pa.array(order)) if len(doc_ids) == len(blocks) else None,
         query_weights=weights[first] if has_weights else None,
     )
-
-
-def _ids(arrays: Sequence[pa.Array]) -> pa.Array:
-    """Ids of several blocks, as texts if their types differ."""
-    if len({array.type for array in arrays}) > 1:
-        arrays = [array.cast(pa.string()) for array in arrays]
-    return pa.chunked_array(arrays).combine_chunks()

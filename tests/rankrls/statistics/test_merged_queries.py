@@ -1,5 +1,7 @@
 """Queries that several blocks of a store have, against all of their rows at once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from dranking.data.concatenated import ConcatenatedDataset
 from dranking.data.transforms import QueryMinMax
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError, DataWarning
+from dranking.rankrls.gram.relabel_statistics import relabel_statistics
 from dranking.rankrls.gram.statistics_store import (
     append_queries,
     build_statistics,
@@ -205,3 +208,68 @@ def test_columns_are_read_by_name_and_new_ones_are_left_out_with_a_line(tmp_path
         np.testing.assert_array_equal(matrices(store.block(index)), matrices(expected.block(index)))
     with pytest.raises(DataError, match="the data: lacks 'c' of the 3 features that"):
         append_queries(store.path, dataset((X2[:, :2], y2, qid2), feature_names=names[:2]))
+
+
+def two_blocks(change=None):
+    """Blocks of the queries (q1, a0 to a19) and (q1, b), with a weight for every query."""
+    rng = np.random.default_rng(4)
+    for number, ids in enumerate((["q1", *(f"a{i}" for i in range(20))], ["q1", "b"])):
+        n = 4 * len(ids)
+        X, y, weights = rng.normal(size=(n, 3)), rng.integers(0, 3, n) * 1.0, np.ones(len(ids))
+        block = dr.from_arrays(X.astype(np.float32), y, np.repeat(ids, 4)).block(0)
+        relevance = block.relevance.copy()
+        if change is not None and number == 0:
+            change(relevance, weights)
+        yield replace(block, relevance=relevance, query_weights=weights)
+
+
+def other_labels(relevance, weights):
+    relevance[4:6] += 1.0
+    relevance[7] = np.nan
+
+
+def other_weight(relevance, weights):
+    weights[1] = 50.0
+
+
+@pytest.mark.parametrize("change", [other_labels, other_weight])
+def test_a_block_that_is_relabelled_equals_one_that_is_built_anew(tmp_path, change):
+    """The change is of a query that no other block has."""
+    first, then = (
+        dr.write_dataset(two_blocks(each), tmp_path / f"{number}.zarr")
+        for number, each in enumerate((None, change))
+    )
+    assert first.n_blocks == 2
+    relabelled = build_statistics(first, tmp_path / "relabelled")
+    relabelled = relabel_statistics(relabelled.path, then).store
+    anew = build_statistics(then, tmp_path / "anew")
+    for index in range(2):
+        ours, theirs = relabelled.block(index), anew.block(index)
+        for name in ("label_norms", "label_means", "labelled_sizes", "weights"):
+            np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+    assert relabelled.blocks == anew.blocks
+    weights = [dr.RankRLS(1.0).fit(store).coef_ for store in (relabelled, anew, first)]
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert np.abs(weights[0] - weights[2]).max() > 1e-3
+
+
+class WithoutDigests(ConcatenatedDataset):
+    """Data that does not know whether its features are those of a store."""
+
+    def features_digests(self):
+        return iter([None] * self.n_blocks)
+
+
+@pytest.mark.parametrize("kind", [ConcatenatedDataset, WithoutDigests])
+def test_relabelled_blocks_with_the_same_ids_stay_those_of_their_documents(tmp_path, kind):
+    X, _, qid = next(iter(rows_of(5, 1)))
+    rng = np.random.default_rng(6)
+    parts = [(rng.normal(size=X.shape).astype(np.float32), rng.random(len(X)), qid) for _ in "12"]
+    build_statistics(kind([dataset(part) for part in parts]), tmp_path / "store")
+    parts[1] = (parts[1][0], rng.random(len(X)), qid)
+    changed = kind([dataset(part) for part in parts])
+    relabelled = relabel_statistics(tmp_path / "store", changed).store
+    check(relabelled, parts)
+    swapped = WithoutDigests([dataset(part) for part in parts[::-1]] * 2)
+    with pytest.raises(DataError, match="come again in several blocks of the data"):
+        relabel_statistics(tmp_path / "store", swapped)

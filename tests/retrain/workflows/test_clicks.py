@@ -167,6 +167,33 @@ def test_queries_of_several_parts_are_one_query(shop):
         assert [found[f"x{j}"] for j in range(4)] == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
+def test_a_stage_that_runs_again_trains_on_its_own_labels(shop, monkeypatch):
+    """Parts share queries, and the ranker reads documents, which the run keeps together."""
+    own = ("model={kind='ranksvm',regularization=0.01}", "export.report=false")
+    paths = [shop.folder / f"documents-{part}.parquet" for part in range(2)]
+    rows = pa.concat_tables([pq.read_table(path) for path in paths])
+    is_first = pc.less(rows["docid"], "d00005")
+    pq.write_table(rows.filter(is_first), paths[0])
+    pq.write_table(rows.filter(pc.invert(is_first)), paths[1])
+    more = [(*row[:6], row[6] + 40, row[7] + 40 * (row[1] % 2)) for row in shop.rows]
+
+    def stopped(*_):
+        raise InterruptedError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LinearWorkflow, "exports", stopped)
+        with pytest.raises(InterruptedError):
+            shop.night(*own)
+    assert list(shop.folder.glob("work/runs/*/shared-queries"))
+    shop.deliver(more)
+    shop.night(*own, resume=True, from_stage="statistics")
+    found = weights_of(Registry(shop.folder / "registry"), "000001")
+    for name in ("registry", "work"):
+        shutil.rmtree(shop.folder / name)
+    shop.night(*own)
+    assert found == weights_of(Registry(shop.folder / "registry"), "000001")
+
+
 def test_features_of_unchanged_queries_are_not_read(shop, monkeypatch):
     """Statistics are relabelled; the model equals that of a night that builds all of them."""
     first = shop.night("export.report=false")

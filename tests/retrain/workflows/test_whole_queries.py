@@ -5,6 +5,9 @@ import pytest
 from scipy import sparse
 
 import dranking as dr
+from dranking.data.blocks import block_boundaries
+from dranking.retrain.workflows import whole_queries as whole_queries_module
+from dranking.retrain.workflows.parts import joined
 from dranking.retrain.workflows.whole_queries import share_queries, whole_queries
 
 PARTS = {"ids": [[1, 1, 2, 3, 3], [3, 5, 5], [2, 4, 3]], "texts": [["a", "b"], ["b"], ["c", "b"]]}
@@ -46,3 +49,29 @@ def test_parts_without_common_queries_stay_as_they_are(tmp_path):
     assert not share_queries(parts)
     assert whole_queries(parts, tmp_path / "shared", 2**30).parts == tuple(parts)
     assert not (tmp_path / "shared").exists()
+
+
+def test_blocks_do_not_depend_on_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(whole_queries_module, "block_boundaries", small_blocks)
+    rng = np.random.default_rng(2)
+    qid = np.repeat(np.arange(30), rng.integers(1, 9, 30))
+    y = rng.integers(0, 3, len(qid))
+    parts = [dr.from_arrays(rng.normal(size=(len(qid), 2)), y, qid) for _ in range(2)]
+    found = [whole_queries(parts, tmp_path / str(n), n) for n in (2**30, 4000, 1)]
+    assert len(found[0].blocks) > 3
+    assert found[0].blocks == found[1].blocks == found[2].blocks
+    assert found[0].fingerprint == found[1].fingerprint == found[2].fingerprint
+
+
+def small_blocks(sizes, max_documents=20):
+    return block_boundaries(sizes, max_documents)
+
+
+def test_ids_of_other_types_are_texts(tmp_path):
+    """A part has numbers as ids, another one texts."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(8, 2)), np.arange(8) % 3
+    parts = [dr.from_arrays(X, y, [1] * 4 + [2] * 4), dr.from_arrays(X, y, ["2"] * 4 + ["3"] * 4)]
+    found = whole_queries(parts, tmp_path / "shared", 2**30)
+    assert sorted(found.query_ids().to_pylist()) == ["1", "2", "3"]
+    assert joined(parts).query_ids().to_pylist() == ["1", "2", "2", "3"]
