@@ -36,8 +36,55 @@ def feature_digests(block: QueryBlock) -> Words:
     -------
     (n_queries,) uint64, never 0.
     """
-    documents = mixed(_row_words(block.features))
-    return _never_zero(mixed(np.add.reduceat(documents, block.query_ptr[:-1])))
+    return _never_zero(mixed(query_words(block)[:, 0]))
+
+
+def query_words(block: QueryBlock) -> Words:
+    """Words of the features of the documents of every query, which add up over parts of a query.
+
+    Returns
+    -------
+    (n_queries, 3) uint64: the sum of the words of its documents, the smallest and the largest one.
+    """
+    words = mixed(_row_words(block.features))
+    starts = block.query_ptr[:-1]
+    found = [each.reduceat(words, starts) for each in (np.add, np.minimum, np.maximum)]
+    return np.stack(found, axis=1)
+
+
+def joined_words(words: Words, codes: NDArray[np.int32]) -> Words:
+    """The words of whole queries: those of their parts, of one code each, together.
+
+    Parameters
+    ----------
+    words
+        (n_parts, 3) `query_words`.
+    codes
+        (n_parts,) number of the query of each part, from 0.
+
+    Returns
+    -------
+    (n_codes, 3) uint64.
+    """
+    largest = np.iinfo(np.uint64).max
+    found = np.tile(np.array([0, largest, 0], np.uint64), (codes.max(initial=-1) + 1, 1))
+    for column, add in enumerate((np.add, np.minimum, np.maximum)):
+        add.at(found[:, column], codes, words[:, column])
+    return found
+
+
+def words_digests(words: Words) -> Words:
+    """Digests of queries by `query_words`; 0 where all documents of a query are alike.
+
+    Queries whose documents are alike, as those with a single document or with zeros alone, often
+    have equal features by chance, and rank nothing.
+
+    Returns
+    -------
+    (n_queries,) uint64, equal to `feature_digests` where documents differ.
+    """
+    sums, smallest, largest = words.T
+    return np.where(smallest == largest, np.uint64(0), _never_zero(mixed(sums)))
 
 
 def row_digests(features: FeatureMatrix) -> Words:

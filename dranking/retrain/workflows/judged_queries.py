@@ -1,11 +1,53 @@
-"""The decision about training queries that are judged as well."""
+"""Training queries that are judged as well: which these are, and what becomes of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dranking.data.dataset import Dataset
+from dranking.data.query_hashes import Words, joined_words, words_digests
 from dranking.errors import DataError, listed
+from dranking.retrain.sources.sources import Source
+from dranking.retrain.workflows.parts import Parts
+
+
+def judged_ids(parts: Parts, sources: Mapping[str, Sequence[Source]]) -> pa.Array:
+    """Ids of all judged queries, and of the training queries with the same documents.
+
+    A query of several parts is compared as a whole, and each of its parts by itself.
+    """
+    judged = [source for use, found in sources.items() if use != "train" for source in found]
+    if not judged:
+        return pa.array([], pa.string())
+    ids, digests = _documents(parts, judged)
+    own_ids, own_digests = _documents(parts, sources["train"])
+    same = np.isin(own_digests, digests[digests != 0])
+    return pa.concat_arrays([ids, own_ids.filter(pa.array(same))]).unique()
+
+
+def _documents(parts: Parts, sources: Sequence[Source]) -> tuple[pa.Array, Words]:
+    """Ids and digests of the queries of every part, and of those of all parts together."""
+    ids = pa.concat_arrays([parts.query_ids(source) for source in sources])
+    words = np.concatenate([parts.document_words(source) for source in sources])
+    numbered = ids.dictionary_encode()
+    whole = joined_words(words, numbered.indices.to_numpy())
+    return (
+        pa.concat_arrays([ids, numbered.dictionary]),
+        words_digests(np.concatenate([words, whole])),
+    )
+
+
+def without_queries(data: Dataset, ids: pa.Array) -> Dataset:
+    """Data without the queries that have some ids."""
+    if not len(ids):
+        return data
+    is_kept = ~pc.is_in(data.query_ids().cast(pa.string()), ids).to_numpy(zero_copy_only=False)
+    return data if is_kept.all() else data.select_queries(is_kept)
 
 
 def left_out(

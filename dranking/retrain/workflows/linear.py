@@ -12,14 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
-from dranking.data.roles import KnownFeatures
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError
 from dranking.files.places import Place
 from dranking.files.writing.atomic_files import atomic_write
-from dranking.ingestion.known_values import KnownValues, known_values
-from dranking.ingestion.rows.row_rules import HasFill
+from dranking.ingestion.known_values import KnownValues
 from dranking.models.evaluation import Evaluation, evaluate
 from dranking.models.export.formats import SUFFIXES, export_model
 from dranking.models.linear.model import LinearModel, load_model
@@ -39,9 +36,15 @@ from dranking.retrain.results import (
     StatisticsUpdate,
     Tuned,
 )
-from dranking.retrain.sources.sources import DIGITS, Source, delete_others
+from dranking.retrain.sources.sources import delete_others
 from dranking.retrain.work_folder import delete
 from dranking.retrain.workflow import PROFILE_NAME, Run
+from dranking.retrain.workflows.champion import (
+    champion_profile,
+    check_champion_scores,
+    known_features,
+    with_known_values,
+)
 from dranking.retrain.workflows.click_labels import (
     FOLDER,
     label_training_data,
@@ -51,9 +54,8 @@ from dranking.retrain.workflows.click_labels import (
 )
 from dranking.retrain.workflows.drift import drift_between
 from dranking.retrain.workflows.incremental_statistics import merged_queries, sync_statistics
-from dranking.retrain.workflows.judged_queries import left_out
+from dranking.retrain.workflows.judged_queries import judged_ids, left_out, without_queries
 from dranking.retrain.workflows.parts import Parts, joined
-from dranking.retrain.workflows.profiles import Profile, parse_profile
 from dranking.retrain.workflows.whole_queries import codes_of, share_queries, whole_queries
 from dranking.tuning.families import family_of
 from dranking.tuning.folds import QueryKFold
@@ -90,15 +92,14 @@ class LinearWorkflow:
             If a training source is wrong and was set aside, as the configuration allows.
         """
         run = self._run
-        self._parts = replace(self._parts, features=self._known_features())
+        self._parts = replace(self._parts, features=known_features(run))
         new = [source for source in run.all_sources if source not in self._parts]
         judged = {use: found for use, found in run.sources.items() if use != "train"}
-        known = self._known_values()
-        self._parts = replace(self._parts, known=known)
+        self._parts = with_known_values(run, self._parts)
         for source in run.sources["train"]:
             with set_aside_if_wrong(run, source):
                 [part] = self._parts.open([source])
-            self._take_features(part.feature_names, source)
+            self._parts = self._parts.with_features_of(part.feature_names, source)
         for sources in judged.values():
             self._parts.open(sources)
         found = {}
@@ -109,14 +110,14 @@ class LinearWorkflow:
                 raise DataError(f"the {use} data has no labelled document.")
             found[use] = RowFacts(**data.facts)
             if use != "train":
-                self._check_champion_scores(use, data)
+                check_champion_scores(run, use, data)
         n_left_out, notes = self._check_left_out()
         if run.config.clicks is not None or not on_statistics(run.config):  # all ids are read
             codes, is_repeated = codes_of(self._parts.open(run.sources["train"]))
             n_queries = len(np.unique(codes))
             notes += merged_queries(len(np.unique(codes[is_repeated])), n_queries)
             found["train"] = replace(found["train"], n_queries=n_queries)
-        if isinstance(known, KnownValues):
+        if isinstance(known := self._parts.known, KnownValues):
             notes += (
                 f"values for missing ones (data.null: {known.fill.policy}) were fitted to the "
                 "training parts of this run, since no part was ingested before; later runs keep "
@@ -127,11 +128,7 @@ class LinearWorkflow:
     @cached_property
     def _left_out(self) -> pa.Array:
         """Ids of the queries that are left out of the training, since they are judged."""
-        sources = self._run.sources
-        judged = [source for use, found in sources.items() if use != "train" for source in found]
-        if not judged:
-            return pa.array([], pa.string())
-        return self._parts.judged_ids(sources["train"], judged)
+        return judged_ids(self._parts, self._run.sources)
 
     def _check_left_out(self) -> tuple[int, tuple[str, ...]]:
         """Number of training queries that are judged, and a note; DataError if none are left."""
@@ -139,87 +136,6 @@ class LinearWorkflow:
         own = own.unique()
         shared = own.filter(pc.is_in(own, self._left_out)).to_pylist()
         return left_out(shared, len(own), self._run.config.data.holdout_overlap)
-
-    def _without_judged(self, data: Dataset) -> Dataset:
-        """Training data without the queries that are judged."""
-        if not len(self._left_out):
-            return data
-        kept = ~pc.is_in(data.query_ids().cast(pa.string()), self._left_out).to_numpy(
-            zero_copy_only=False
-        )
-        return data if kept.all() else data.select_queries(kept)
-
-    def _known_features(self) -> KnownFeatures | None:
-        """The features of the run: those that are named, or those of the champion's training data.
-
-        None without either: then the first training part has them.
-        """
-        data, champion = self._run.config.data, self._champion_profile()
-        may_lack = data.null != "error"
-        if data.features is not None:
-            return KnownFeatures(tuple(data.features), "data.features", may_lack)
-        if champion is None or data.n_features is not None:
-            return None
-        names = tuple(name for name in champion.feature_names if name not in data.exclude)
-        owner = f"the training data of the champion, version {self._run.rival},"
-        return KnownFeatures(names, owner, may_lack, ", or name the features in data.features")
-
-    def _take_features(self, names: tuple[str, ...], source: Source) -> None:
-        """Read all parts by the features of the first one, if the features are not known yet."""
-        if self._parts.features is None:
-            may_lack = self._run.config.data.null != "error"
-            features = KnownFeatures(names, source.name, may_lack)
-            self._parts = replace(self._parts, features=features)
-
-    def _known_values(self) -> HasFill | None:
-        """The values for missing ones: those of parts ingested before, or fitted to this run's.
-
-        Where every part is ingested anew, the values of the champion are kept for its features.
-        """
-        run = self._run
-        null = run.config.data.null
-        stored = self._parts.stored_values(run.all_sources)
-        if null == "error" or stored is not None:
-            return stored
-        champion = self._champion()
-        if champion is not None and champion.fill is not None and champion.fill.policy != null:
-            raise UsageError(
-                f"data.null is {null}, but in the champion, version {run.rival}, the "
-                f"{champion.fill.policy} of its training data stands for a missing value, so that "
-                "no data serves both; keep its policy, or begin a new registry."
-            )
-        names: tuple[str, ...] = ()
-        moments = []
-        for source in run.sources["train"]:
-            if source.name in DIGITS:  # which lack no value
-                continue
-            with set_aside_if_wrong(run, source):
-                found, of_part = self._parts.measure(source)
-                names = names or found
-                self._take_features(found, source)
-                moments.append(of_part)
-        return known_values(names, moments, null, champion) if moments else None
-
-    def _check_champion_scores(self, use: str, data: Dataset) -> None:
-        """Raise UsageError if judged data has gaps, and the champion no values for them."""
-        run, champion = self._run, self._champion()
-        if champion is None or champion.fill is not None or data.fill is None:
-            return
-        names = source_names(champion.feature_names, champion.transforms)
-        fill = data.fill.restricted(data.columns_of(names))
-        if fill.policy != "zero" and any(fill.gaps):
-            raise UsageError(
-                f"the {use} data lacks values, for which the champion, version {run.rival}, has "
-                f"none: it was trained without data.null, which is now {run.config.data.null}, so "
-                "that the two cannot be compared. Begin a new registry."
-            )
-
-    def _champion(self) -> LinearModel | None:
-        """The model of the rival, if its version has a linear one."""
-        registry, rival = self._run.registry, self._run.rival
-        if rival is None or MODEL_NAME not in registry.manifest(rival).checksums:
-            return None
-        return LinearModel.model_validate_json(registry.read(rival, MODEL_NAME))
 
     def update_statistics(self) -> StatisticsUpdate:
         """Bring statistics, distributions and scaling up to date, reading new parts only."""
@@ -242,7 +158,7 @@ class LinearWorkflow:
                 notes=merged_queries(manifest.n_merged, store.n_queries),
             )
         first, *others = sources
-        total = self._parts.profile(first, self._champion_profile(), run.executor)
+        total = self._parts.profile(first, champion_profile(self._run), run.executor)
         for source in others:
             total += self._parts.profile(source, total, run.executor)
         profile = run.version_folder / PROFILE_NAME
@@ -353,7 +269,7 @@ class LinearWorkflow:
         probability ``gate.drift_level`` is shared among the parts (Bonferroni). The result is empty
         without a rival, or if the features differ.
         """
-        run, champion = self._run, self._champion_profile()
+        run, champion = self._run, champion_profile(self._run)
         rival = run.rival
         if champion is None or rival is None:
             return ()
@@ -438,7 +354,7 @@ class LinearWorkflow:
             data, _ = sync_statistics(run.work / "statistics", whole, run.executor)
         else:
             data = self._whole(list(parts.values()))
-        return self._without_judged(self._parts.scaled(data, run.sources["train"]))
+        return without_queries(self._parts.scaled(data, run.sources["train"]), self._left_out)
 
     def _whole(self, parts: Sequence[Dataset]) -> Dataset:
         """Parts as one data set in which a query id is one query."""
@@ -454,14 +370,6 @@ class LinearWorkflow:
         sources = self._run.sources["train"]
         keys = [source.key for source in sources]
         return dict(zip(keys, self._parts.open(sources), strict=True))
-
-    def _champion_profile(self) -> Profile | None:
-        """Distributions of the rival's training data, if its version has them."""
-        registry, rival = self._run.registry, self._run.rival
-        if rival is None or PROFILE_NAME not in registry.manifest(rival).checksums:
-            return None
-        content = registry.read(rival, PROFILE_NAME)
-        return parse_profile(content, f"{registry}: {PROFILE_NAME} of version {rival}")
 
 
 def on_statistics(config: RetrainConfig) -> bool:

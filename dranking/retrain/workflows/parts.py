@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dranking.data.concatenated import ConcatenatedDataset
 from dranking.data.dataset import Dataset
 from dranking.data.digits_ranking import digits_ranking
-from dranking.data.query_hashes import Words, feature_digests
+from dranking.data.query_hashes import Words, query_words
 from dranking.data.roles import Columns, KnownFeatures
 from dranking.data.scaling import FeatureMoments, feature_moments, scaled, standard_of
 from dranking.data.store.dataset import StoredDataset
@@ -100,6 +100,13 @@ class Parts:
         width = width_of_text(self.features.names)
         return not is_text or (self.data.n_features is None and width is not None)
 
+    def with_features_of(self, names: tuple[str, ...], source: Source) -> Parts:
+        """The same parts; all are read by the features of a source, unless these are known."""
+        if self.features is not None:
+            return self
+        features = KnownFeatures(names, source.name, self.data.null != "error")
+        return replace(self, features=features)
+
     def open(self, sources: Sequence[Source]) -> list[Dataset]:
         """Open the parts of some sources; ingest those that are not there yet.
 
@@ -125,15 +132,6 @@ class Parts:
         paths, columns, rows = self._rules(source)
         run = get_executor(self.executor)
         return measure_source(paths, columns, rows, self.root, run)
-
-    def judged_ids(self, train: Sequence[Source], judged: Sequence[Source]) -> pa.Array:
-        """Ids of all judged queries, and of training queries with the same documents."""
-        wanted = np.concatenate([self._query_digests(source) for source in judged])
-        ids = [self.query_ids(source) for source in judged]
-        for source in train:
-            found = np.isin(self._query_digests(source), wanted)
-            ids.append(self.query_ids(source).filter(pa.array(found)))
-        return pa.concat_arrays(ids).unique()
 
     def scaled(self, data: Dataset, sources: Sequence[Source]) -> Dataset:
         """Apply standard scaling, if configured, computed from all of the sources together.
@@ -183,14 +181,14 @@ class Parts:
         own = b"own" if edges is None else np.ascontiguousarray(edges).tobytes()
         return self.root / f"{source.key}.profile-{hashlib.sha256(own).hexdigest()[:12]}.npz"
 
-    def _query_digests(self, source: Source) -> Words:
-        """(n_queries,) digests of the documents of the queries of a part."""
+    def document_words(self, source: Source) -> Words:
+        """(n_queries, 3) words of the documents of the queries of a part, as `query_words`."""
 
         def compute() -> Words:
             part = StoredDataset(self.path(source))
-            return np.concatenate([feature_digests(block) for block in part.read_blocks()])
+            return np.concatenate([query_words(block) for block in part.read_blocks()])
 
-        return np.asarray(self._array_beside(source, "documents", compute), dtype=np.uint64)
+        return np.asarray(self._array_beside(source, "words", compute), dtype=np.uint64)
 
     def query_ids(self, source: Source) -> pa.Array:
         """(n_queries,) ids of the queries of a part, as texts; kept beside the part."""

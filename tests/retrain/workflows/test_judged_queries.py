@@ -38,6 +38,15 @@ def renumbered(stream):
     return lines, [line.replace("qid:999", "qid:555") for line in lines]
 
 
+def in_two_parts(stream):
+    """The held-out file under other ids, the second half of each query in a part of its own."""
+    _, lines = renumbered(stream)
+    n = len(lines) // 60
+    rows = [lines[i : i + n] for i in range(0, len(lines), n)]
+    first = [line for lines in rows for line in lines[: n // 2]]
+    return first, [line for lines in rows for line in lines[n // 2 :]]
+
+
 def weights(stream):
     registry = Registry(stream.folder / "registry")
     version = registry.versions[-1]
@@ -63,6 +72,37 @@ def test_judged_queries_are_left_out(night, make, n, kind):
     assert registry.manifest("000001").lineage["left_out"] == n
     assert found.as_json()["left_out"] == n
     assert found.results.evaluate.trained_on["challenger"].n_trained_on == 0
+
+
+def test_a_query_of_several_parts_is_compared_as_a_whole(night):
+    for number, part in enumerate(in_two_parts(night), start=2):
+        (night.folder / "incoming" / f"night-{number:02d}.txt").write_text("\n".join(part) + "\n")
+    found = run(night, *FIXED)
+    assert found.results.ingest.n_left_out == 60
+    model, _ = weights(night)
+    part = dr.open_dataset(night.folder / "incoming" / "night-01.txt")
+    fresh = dr.GreedyRankRLS(4, 1.0).fit(part).to_model()
+    np.testing.assert_allclose(model.weights, fresh.weights, rtol=1e-6)
+
+
+def test_a_part_of_a_query_is_compared_by_itself(night):
+    lines, added = renumbered(night)
+    n = len(lines) // 60
+    others = [line.replace("qid:999", "qid:555") for line in rejudged(night)[0][n : 2 * n]]
+    others = [line.replace("qid:555001", "qid:555000") for line in others]
+    for number, part in enumerate((added[:n], others), start=2):
+        (night.folder / "incoming" / f"night-{number:02d}.txt").write_text("\n".join(part) + "\n")
+    assert run(night, *FIXED).results.ingest.n_left_out == 1
+
+
+def test_queries_whose_documents_are_alike_are_not_the_same_by_that(night):
+    """Two queries without any feature, one of them judged, are equal by chance."""
+    blank = "0 qid:{0} 1:0 8:0 #docid = 0\n1 qid:{0} 1:0 8:0 #docid = 1\n"
+    for path, qid in (("holdout.txt", 7), ("incoming/night-01.txt", 8)):
+        with (night.folder / path).open("a") as file:
+            file.write(blank.format(qid))
+    found = run(night, *FIXED, "data.holdout_overlap=error")
+    assert found.results.ingest.n_left_out == 0
 
 
 def test_the_configuration_can_refuse(night):

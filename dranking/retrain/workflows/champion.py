@@ -1,0 +1,105 @@
+"""What a run takes over from the champion: features, values for missing ones, distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dranking.data.column_forms import source_names
+from dranking.data.dataset import Dataset
+from dranking.data.roles import KnownFeatures
+from dranking.data.scaling import FeatureMoments
+from dranking.errors import UsageError
+from dranking.ingestion.known_values import known_values
+from dranking.models.linear.model import LinearModel
+from dranking.retrain.quarantine import set_aside_if_wrong
+from dranking.retrain.registry.registry import MODEL_NAME
+from dranking.retrain.sources.sources import DIGITS
+from dranking.retrain.workflow import PROFILE_NAME, Run
+from dranking.retrain.workflows.parts import Parts
+from dranking.retrain.workflows.profiles import Profile, parse_profile
+
+
+def champion_model(run: Run) -> LinearModel | None:
+    """The model of the rival, if its version has a linear one."""
+    registry, rival = run.registry, run.rival
+    if rival is None or MODEL_NAME not in registry.manifest(rival).checksums:
+        return None
+    return LinearModel.model_validate_json(registry.read(rival, MODEL_NAME))
+
+
+def champion_profile(run: Run) -> Profile | None:
+    """Distributions of the rival's training data, if its version has them."""
+    registry, rival = run.registry, run.rival
+    if rival is None or PROFILE_NAME not in registry.manifest(rival).checksums:
+        return None
+    content = registry.read(rival, PROFILE_NAME)
+    return parse_profile(content, f"{registry}: {PROFILE_NAME} of version {rival}")
+
+
+def known_features(run: Run) -> KnownFeatures | None:
+    """The features of a run: those that are named, or those of the champion's training data.
+
+    None without either: then the first training part has them.
+    """
+    data, champion = run.config.data, champion_profile(run)
+    may_lack = data.null != "error"
+    if data.features is not None:
+        return KnownFeatures(tuple(data.features), "data.features", may_lack)
+    if champion is None or data.n_features is not None:
+        return None
+    names = tuple(name for name in champion.feature_names if name not in data.exclude)
+    owner = f"the training data of the champion, version {run.rival},"
+    return KnownFeatures(names, owner, may_lack, ", or name the features in data.features")
+
+
+def with_known_values(run: Run, parts: Parts) -> Parts:
+    """Parts with the values for missing ones: those of ingested parts, or fitted to this run's.
+
+    Where every part is ingested anew, the values of the champion are kept for its features.
+
+    Raises
+    ------
+    UsageError
+        If the champion has values of another kind.
+    PartSetAsideError
+        If a training source is wrong and was set aside, as the configuration allows.
+    """
+    null = run.config.data.null
+    stored = parts.stored_values(run.all_sources)
+    if null == "error" or stored is not None:
+        return replace(parts, known=stored)
+    champion = champion_model(run)
+    if champion is not None and champion.fill is not None and champion.fill.policy != null:
+        raise UsageError(
+            f"data.null is {null}, but in the champion, version {run.rival}, the "
+            f"{champion.fill.policy} of its training data stands for a missing value, so that "
+            "no data serves both; keep its policy, or begin a new registry."
+        )
+    names: Sequence[str] = ()
+    moments: list[FeatureMoments] = []
+    for source in run.sources["train"]:
+        if source.name in DIGITS:  # which lack no value
+            continue
+        with set_aside_if_wrong(run, source):
+            found, of_part = parts.measure(source)
+            names = names or found
+            parts = parts.with_features_of(found, source)
+            moments.append(of_part)
+    known = known_values(tuple(names), moments, null, champion) if moments else None
+    return replace(parts, known=known)
+
+
+def check_champion_scores(run: Run, use: str, data: Dataset) -> None:
+    """Raise UsageError if judged data has gaps, and the champion no values for them."""
+    champion = champion_model(run)
+    if champion is None or champion.fill is not None or data.fill is None:
+        return
+    names = source_names(champion.feature_names, champion.transforms)
+    fill = data.fill.restricted(data.columns_of(names))
+    if fill.policy != "zero" and any(fill.gaps):
+        raise UsageError(
+            f"the {use} data lacks values, for which the champion, version {run.rival}, has "
+            f"none: it was trained without data.null, which is now {run.config.data.null}, so "
+            "that the two cannot be compared. Begin a new registry."
+        )
