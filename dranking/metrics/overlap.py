@@ -40,9 +40,11 @@ class Overlap:
         if not self.n_other_documents:
             return said
         changed = {"documents": "new results of the same queries", "texts": "texts that changed"}
+        n = self.n_other_documents
+        more = "1 more has an id that was" if n == 1 else f"{n:,} more have ids that were"
         return (
-            f"{said}; {self.n_other_documents:,} more have ids that were trained on with other "
-            f"{self.content} (ids that every file numbers anew, or {changed[self.content]})"
+            f"{said}; {more} trained on with other {self.content} "
+            f"(ids that every file numbers anew, or {changed[self.content]})"
         )
 
     def as_json(self) -> dict[str, Any]:

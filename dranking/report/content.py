@@ -60,8 +60,7 @@ class Content:
     command
         Command that makes the model again.
     overlaps
-        How many of the judged queries were trained on: by the model (""), and by the champion
-        (", champion").
+        How many of the judged queries the "model" and the "champion" were trained on.
     bounds
         Risk bounds; or text that says why there are none.
     """

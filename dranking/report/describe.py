@@ -70,14 +70,14 @@ def describe(
         return evaluate(measured_model, judged, names, convention, executor=executor)
 
     ours, theirs = measured(model), None if champion is None else measured(champion)
-    overlaps = {"": ours.trained_on, ", champion": None if theirs is None else theirs.trained_on}
+    measured_by = {"model": ours, "champion": theirs}
     content = Content(
         model=model,
         metric=get_measure(metric).name,
         convention=get_convention(convention).name,
         challenger=ours.per_query,
         champion=None if theirs is None else theirs.per_query,
-        overlaps={role: found for role, found in overlaps.items() if found is not None},
+        overlaps={role: e.trained_on for role, e in measured_by.items() if e and e.trained_on},
         lengths=list_lengths(judged, executor),
         scales=feature_scales(model, judged, executor),
         facts={

@@ -67,9 +67,7 @@ def _zeros(content: Content) -> str:
 
 def _trained_on(content: Content) -> str:
     """How many of the judged queries the model and the champion were trained on."""
-    names = {"": "The model", ", champion": "The champion"}
-    said = [f" {names[role]}: {found.text}." for role, found in content.overlaps.items()]
-    return "".join(said)
+    return "".join(f" The {role}: {found.text}." for role, found in content.overlaps.items())
 
 
 def sections_of(content: Content) -> Iterator[Section]:

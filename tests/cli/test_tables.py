@@ -148,7 +148,7 @@ def test_the_advice_of_info_on_scales_repeats_how_the_table_is_read(
 
 
 def figures(text):
-    """The figures of a command's JSON, whatever is known of the queries that were trained on."""
+    """The figures of a command's JSON, without what is known of the training queries."""
     found = json.loads(text)
     del found["trained_on"]
     return found
@@ -158,7 +158,10 @@ def test_scores_of_anything_are_evaluated_and_compared(dranking, frame, table, t
     model = tmp_path / "m.json"
     selected(dranking, table, model)
     options = (*NAMES, "--json", "--metrics", "ndcg@10,map")
-    expected = figures(dranking("evaluate", model, table, *options)[1])
+    evaluated = dranking("evaluate", model, table, *options)[1]
+    expected, n = figures(evaluated), frame["query_id"].nunique()
+    known = {"n_judged": n, "n_trained_on": n, "n_other_documents": 0}
+    assert json.loads(evaluated)["trained_on"] == known
     for output in (
         "scores",
         "scores.run",
@@ -174,6 +177,8 @@ def test_scores_of_anything_are_evaluated_and_compared(dranking, frame, table, t
         done = dranking("evaluate", tmp_path / output, table, *options)
         assert done[0] == 0, done[2]
         assert figures(done[1]) == expected
+        unknown = {"n_judged": n, "n_trained_on": None, "n_other_documents": 0}
+        assert json.loads(done[1])["trained_on"] == unknown
         done = dranking("compare", tmp_path / output, model, table, *options)
         assert done[0] == 0, done[2]
         assert [m["difference"] for m in json.loads(done[1])["metrics"]] == [0.0, 0.0]

@@ -93,15 +93,12 @@ def report(
         facts = _origin(typed_command(context), files)
         content = replace(content, facts={**content.facts, **facts})
         atomic_write(output, render(page_of(content, title)), overwrite=overwrite)
-    found = content.overlaps
     if as_json:
-        known = {
-            f"trained_on{role[2:] and '_' + role[2:]}": o.as_json() for role, o in found.items()
-        }
-        print_json({"output": str(output), **known})
+        trained_on = {role: overlap.as_json() for role, overlap in content.overlaps.items()}
+        print_json({"output": str(output), "trained_on": trained_on})
     else:
-        for role, overlap in found.items():
-            print_line(f"{role[2:] or 'model'}: {overlap.text}")
+        for role, overlap in content.overlaps.items():
+            print_line(f"{role}: {overlap.text}")
         note(f"report written to {output}")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dranking.errors import DataError
+from dranking.data.queries_in_pieces import other_weight, query_in_pieces
 from dranking.files.places import Place
 from dranking.rankrls.statistics.block_folder import read_pieces
 from dranking.rankrls.statistics.manifest import StatisticsManifest
@@ -126,15 +126,6 @@ def _check_scaling(manifest: StatisticsManifest, query: Any) -> None:
         raise query_in_pieces(query, names[0])
 
 
-def query_in_pieces(query: Any, scaling: str) -> DataError:
-    """The error for a query whose rows come in parts, which were scaled apart from each other."""
-    return DataError(
-        f"query {query} comes again, and the scaling {scaling} of a value depends on all documents "
-        "of its query. Bring all rows of a query in one part (for retrain: name the folder of its "
-        "files in data.train), or take the scaling log, standard or quantile."
-    )
-
-
 def _check_weights(
     tables: Sequence[QueryStatistics], ids: pa.Array, codes: NDArray[np.int32]
 ) -> None:
@@ -146,11 +137,3 @@ def _check_weights(
     if len(wrong):
         one = int(wrong[0])
         raise other_weight(ids[one], weights[one], first[codes[one]])
-
-
-def other_weight(query: Any, weight: float, before: float) -> DataError:
-    """The error for a query that comes again with another weight."""
-    return DataError(
-        f"query {query} comes again with the weight {weight:g}, and had the weight {before:g} "
-        "before; a query has one weight. Give all of its rows the same."
-    )

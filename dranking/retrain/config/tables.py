@@ -41,8 +41,7 @@ class DataConfig(BaseModel):
         parquet tables with the columns text and label, and optionally id.
     holdout
         Judged queries that challenger and champion are compared on; never trained on, see
-        `holdout_overlap`. With
-        ``[clicks]`` they may be absent, and later clicks take their place.
+        `holdout_overlap`. With ``[clicks]`` they may be absent, and later clicks take their place.
     validation
         Judged queries to choose hyperparameters on.
     holdout_overlap

@@ -165,14 +165,14 @@ class BilinearWorkflow:
         gate = self._run.config.gate
         measures = measures_of(gate.metric)
         judged = ingested.data["holdout"]
-        models = {"": model, ", champion": champion}
+        models = {"model": model, "champion": champion}
         found = {role: self.measure(m, measures) for role, m in models.items() if m is not None}
-        theirs = found.get(", champion")
+        theirs = found.get("champion")
         return Content(
             model=model,
             metric=gate.metric,
             convention=gate.convention,
-            challenger=found[""].per_query,
+            challenger=found["model"].per_query,
             champion=None if theirs is None else theirs.per_query,
             overlaps={role: each.trained_on for role, each in found.items() if each.trained_on},
             facts={

@@ -12,12 +12,12 @@ from scipy import sparse
 
 from dranking.data.blocks import QueryBlock, block_boundaries
 from dranking.data.dataset import Dataset, joined_ids
+from dranking.data.queries_in_pieces import other_weight, query_in_pieces
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset
 from dranking.files.places import Place
 from dranking.files.reading import exists
 from dranking.files.writing.output_checks import MANIFEST_NAME
-from dranking.rankrls.statistics.merge_plans import other_weight, query_in_pieces
 from dranking.retrain.workflows.parts import joined
 
 SHARE = 8
@@ -81,12 +81,15 @@ class _SharedQueries(Dataset):
 
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Read one block, and all before it."""
-        return next(islice(self.read_blocks(columns=columns), index, None))
+        return next(self.read_blocks(index, None, columns))
 
     def read_blocks(
         self, start: int = 0, end: int | None = None, columns: NDArray[np.intp] | None = None
     ) -> Iterator[QueryBlock]:
-        """Read all blocks, in few passes over the source."""
+        """Read blocks, in few passes over the source, which always begin with the first block."""
+        return islice(self._all_blocks(columns), start, end)
+
+    def _all_blocks(self, columns: NDArray[np.intp] | None) -> Iterator[QueryBlock]:
         for group in self._groups():
             block = self._together(group, columns)
             borders = block_boundaries(np.diff(block.query_ptr))
@@ -121,10 +124,10 @@ class _SharedQueries(Dataset):
             if group[own].any():
                 pieces.append(self._source.block(index, columns).take_queries(group[own]))
                 codes.append(own[group[own]])
-        return joined_rows(pieces, np.concatenate(codes))
+        return _joined_rows(pieces, np.concatenate(codes))
 
 
-def joined_rows(blocks: Sequence[QueryBlock], codes: NDArray[np.int32]) -> QueryBlock:
+def _joined_rows(blocks: Sequence[QueryBlock], codes: NDArray[np.int32]) -> QueryBlock:
     """The rows of some blocks, those of one code (one for each query) as one query."""
     sizes = np.concatenate([np.diff(block.query_ptr) for block in blocks])
     order = np.argsort(np.repeat(codes, sizes), kind="stable")

@@ -66,4 +66,8 @@ def test_a_report_refuses_the_test_file_as_training_data(dranking, tmp_path):
     assert code == 3
     assert "is not that of the model" in err
     assert not page.exists()
-    assert dranking("report", model, test, "--train", train, "--output", page)[0] == 0
+    call = ("report", model, test, "--train", train, "--champion", model, "--output", page)
+    code, out, _ = dranking(*call, "--json")
+    assert code == 0
+    known = {"n_judged": 20, "n_trained_on": 0, "n_other_documents": 0}
+    assert json.loads(out)["trained_on"] == {"model": known, "champion": known}
