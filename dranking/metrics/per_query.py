@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError, UsageError
+from dranking.files.arrow_tables import read_parquet
 from dranking.files.places import AnyPlace, as_place, is_local
 from dranking.files.reading import arrow_input
 from dranking.files.requests import request
@@ -190,7 +191,7 @@ def read_per_query(path: AnyPlace) -> PerQuery:
     """
     try:
         with arrow_input(as_place(path)) as file:
-            table = pq.read_table(file, page_checksum_verification=True)
+            table = read_parquet(file)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{path}: cannot read per-query values: {error}") from error
     names = [n for n in table.column_names if n not in (ID_COLUMN, WEIGHT_COLUMN)]

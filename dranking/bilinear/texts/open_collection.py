@@ -93,7 +93,8 @@ def _read_table(
             names = file.schema_arrow.names
             if "text" not in names:
                 raise DataError(f"{source}: has no column text; its columns are {quoted(names)}.")
-            table = file.read(columns=[name for name in COLUMNS if name in names])
+            columns = [name for name in COLUMNS if name in names]
+            table = file.read(columns=columns, use_threads=False)
     except (OSError, pa.ArrowInvalid) as error:
         raise DataError(f"{source}: no parquet table that can be read ({error}).") from error
     ids, labels = (

@@ -270,7 +270,7 @@ def read_tuples(path: AnyPlace, queries: Collection, documents: Collection) -> T
                 raise DataError(
                     f"{path}: has no column {', '.join(missing)}; it needs {', '.join(names)}."
                 )
-            batches = file.iter_batches(TUPLES_AT_ONCE, columns=names)
+            batches = file.iter_batches(TUPLES_AT_ONCE, columns=names, use_threads=False)
             parts = ([batch[name] for name in names] for batch in batches)
             return _from_parts(queries, documents, parts)
     except (OSError, pa.ArrowInvalid) as error:

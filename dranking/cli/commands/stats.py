@@ -162,11 +162,12 @@ def _times(data: Dataset, time: str | None, file: Place | None) -> Any:
         raise UsageError("give only one of --time and --times.")
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
+
+    from dranking.files.arrow_tables import read_parquet
 
     try:
         with arrow_input(file) as opened:
-            table = pq.read_table(opened, columns=["qid", "time"])
+            table = read_parquet(opened, ["qid", "time"])
         known = table["qid"].cast(pa.string())
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{file}: cannot be read as parquet ({error}).") from error

@@ -9,21 +9,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from dranking.errors import DataError, quoted
+from dranking.files.arrow_tables import read_csv, read_json_lines, read_parquet
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import arrow_input, exists, list_files
 from dranking.files.table_formats import check_no_table_format
 
 READERS: dict[str, Callable[[Any], pa.Table]] = {
-    ".parquet": lambda file: pa.parquet.read_table(file),
-    ".csv": lambda file: pa.csv.read_csv(file),
-    ".ndjson": lambda file: pa.json.read_json(file),
-    ".jsonl": lambda file: pa.json.read_json(file),
+    ".parquet": read_parquet,
+    ".csv": lambda file: read_csv(file.read()),
+    ".ndjson": read_json_lines,
+    ".jsonl": read_json_lines,
 }
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from dranking.clicks.propensities.propensities import Propensities, given_propensities
 from dranking.errors import DataError, UsageError
+from dranking.files.arrow_tables import read_csv, read_parquet
 from dranking.files.places import AnyPlace, as_place
 from dranking.files.reading import arrow_input
 from dranking.files.table_formats import check_no_table_format
@@ -43,7 +43,7 @@ def read_propensity_table(path: AnyPlace, depth: int | None = None) -> Propensit
     try:
         with arrow_input(file) as opened:
             is_parquet = file.suffix == ".parquet"
-            table = pq.read_table(opened) if is_parquet else pyarrow.csv.read_csv(opened, **TEXT)
+            table = read_parquet(opened) if is_parquet else read_csv(opened.read(), **TEXT)
         if CONTEXT in table.column_names:
             names = table[CONTEXT].cast(pa.string())
             table = table.set_column(table.column_names.index(CONTEXT), CONTEXT, names)

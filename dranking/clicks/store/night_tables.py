@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dranking.clicks.counts import ClickCounts
 from dranking.errors import DataError
+from dranking.files.arrow_tables import read_parquet
 from dranking.files.checksums import checksum
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes
@@ -80,9 +81,7 @@ def read_table(
         content = read_bytes(file)
         if checksum(content) != expected:
             raise DataError(f"{file}: damaged, its checksum differs. {remedy}")
-        return pq.read_table(
-            pa.BufferReader(content), columns=columns, read_dictionary=list(IDS), use_threads=False
-        )
+        return read_parquet(pa.BufferReader(content), columns, IDS)
     except FileNotFoundError as error:
         raise DataError(f"{file}: is missing. {remedy}") from error
     except pa.ArrowException as error:

@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from dranking.errors import DataError
+from dranking.files.arrow_tables import read_csv, read_parquet
 from dranking.files.file_kinds import N_BYTES, foreign_kind
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import arrow_input, open_input, read_bytes
@@ -64,7 +64,7 @@ def read_scores(
         elif form == "parquet":
             check_no_table_format([place])
             with arrow_input(place) as file:
-                table = pq.read_table(file, page_checksum_verification=True)
+                table = read_parquet(file)
         else:
             table = _read_csv(place, {qid, QID, docid, DOCID} - {score}, score)
     except FileNotFoundError as error:
@@ -120,8 +120,8 @@ def _content(place: Place) -> bytes:
 def _read_csv(place: Place, ids: Collection[str], score: str) -> pa.Table:
     """Columns of ids as text, so that no zero in front of an id is lost, and the score."""
     separator = "\t" if ".tsv" in map(str.lower, place.suffixes) else ","
-    return pyarrow.csv.read_csv(
-        pa.BufferReader(_content(place)),
+    return read_csv(
+        _content(place),
         parse_options=pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types={**dict.fromkeys(ids, pa.string()), score: pa.float64()}

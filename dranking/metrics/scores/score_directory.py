@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError, UsageError, problems_in
+from dranking.files.arrow_tables import read_parquet
 from dranking.files.checksums import Checksum, checksum
 from dranking.files.json_files import read_json, sealed_json, unsealed
 from dranking.files.places import AnyPlace, Place, as_place, is_local
@@ -172,7 +173,7 @@ def _read_part(place: Place, part: ScorePart) -> pa.Table:
         content = read_bytes(file)
         if checksum(content) != part.checksum:
             raise DataError(f"{file}: damaged, its checksum differs; compute the scores again.")
-        return pq.read_table(pa.BufferReader(content))
+        return read_parquet(pa.BufferReader(content))
     except FileNotFoundError as error:
         raise DataError(f"{file}: is missing; compute the scores again.") from error
     except pa.ArrowException as error:

@@ -243,7 +243,7 @@ class BilinearWorkflow:
                     f"ranker needs texts with labels. The columns are {', '.join(there)}."
                 )
             columns = [name for name in ("id", "label", "text") if name in there]
-            table = file.read(columns=columns)
+            table = file.read(columns=columns, use_threads=False)
             return pa.table({name: table[name].cast(pa.string()) for name in columns})
         except (OSError, pa.ArrowException) as error:
             raise DataError(

@@ -4,7 +4,6 @@ import gzip
 import json
 import tracemalloc
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -364,20 +363,6 @@ def test_other_names_of_columns_are_told_with_the_options(text, advice, tmp_path
     (tmp_path / "own.csv").write_text(text)
     with pytest.raises(DataError, match=advice):
         dr.read_scores(tmp_path / "own.csv")
-
-
-def test_the_threads_of_arrow_hold_no_object_of_python(tmp_path, monkeypatch):
-    """A thread of Arrow that lets go of one while Python ends aborts the process (code 134)."""
-    pq.write_table(pa.table({"qid": ["a"], "score": [1.0]}), tmp_path / "s.parquet")
-    seen = []
-
-    def read(source, **options):
-        seen.append(type(source))
-        return pq.read_table(source, **options)
-
-    monkeypatch.setattr("dranking.metrics.scores.read_scores.pq", SimpleNamespace(read_table=read))
-    read_scores(tmp_path / "s.parquet")
-    assert seen == [pa.OSFile]
 
 
 def test_scores_alone_on_each_line_are_told_how_to_pass(tmp_path):
