@@ -69,7 +69,10 @@ def team_draft(a: Sequence[Id], b: Sequence[Id], length: int, rng: Random) -> In
         Document ids of each ranker, the best first.
     length
         Number of documents of the page. Where one ranker has no document left, the other fills the
-        page with documents whose clicks count for neither.
+        page. Unless both lists have the same documents, clicks count at as many positions as the
+        shorter list is long: there, whatever the coins, both rankers have a document left when a
+        coin is thrown, and each round gives one document to each of them. At later positions the
+        coins of earlier rounds decide whether a ranker has documents left.
     rng
         Generator of the coins; `random.Random(seed)` repeats a page.
 
@@ -99,8 +102,10 @@ def team_draft(a: Sequence[Id], b: Sequence[Id], length: int, rng: Random) -> In
         page.append(left[picker].pop())
         shown.add(page[-1])
         teams.append(picker if len(able) == 2 else None)
-    shares = tuple(None if team is None else float(team == "b") for team in teams)
-    return Interleaved(tuple(page), tuple(teams), shares)
+    n_credited = len(page) if set(a) == set(b) else min(len(a), len(b))
+    shares = [None if team is None else float(team == "b") for team in teams[:n_credited]]
+    shares += [None] * (len(page) - len(shares))
+    return Interleaved(tuple(page), tuple(teams), tuple(shares))
 
 
 def probabilistic(

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections import defaultdict
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 from random import Random
 
 import pytest
@@ -86,6 +86,27 @@ def test_the_preference_is_marginalised_over_the_assignments(a, b):
         for clicked in subsets(3):
             expected = outcome_given_page(exact, page.documents, clicked)
             assert preference(page.shares, clicked) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 6])
+def test_clicks_on_fixed_positions_prefer_neither_for_lists_of_any_lengths(length):
+    """Every pair of lists of up to three documents, some in both, after renaming."""
+    lists = ["", "x", "y", "xy", "yx", "xp", "px", "xyp", "pyx", "xyz", "yzx", "zpq", "abc"]
+    for a, b in product(lists, lists):
+        pages = every_page(lambda rng, a=a, b=b: team_draft(a, b, length, rng))
+        [n_shown] = {len(page.documents) for page in pages}
+        for clicked in subsets(n_shown):
+            mean = sum(p * preference(page.shares, clicked) for page, p in pages.items())
+            assert mean == 0.5, (a, b, clicked)
+
+
+def test_as_many_positions_count_as_the_shorter_list_is_long():
+    for length, n_counted in ((2, 2), (3, 3), (6, 3)):
+        page = team_draft("abc", "bdefg", length, Random(1))
+        assert [share is not None for share in page.shares[:n_counted]] == [True] * n_counted
+        assert page.shares[n_counted:] == (None,) * (len(page.documents) - n_counted)
+    page = team_draft("abc", "cab", 6, Random(1))
+    assert None not in page.shares
 
 
 @pytest.mark.parametrize("interleave", [team_draft, probabilistic])
