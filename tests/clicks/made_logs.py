@@ -39,7 +39,7 @@ ROW = st.fixed_dictionaries(
         "session": st.sampled_from(["s1", "s2", "s3", "s4", None]),
         "query": st.sampled_from(["cats", "kissa ä", "", "dogs, big"]),
         "document": st.sampled_from(["1", "2", "d"]),
-        "position": st.sampled_from([1, 2, 3, 3, 0, -1, None]),
+        "position": st.sampled_from([1, 2, 3, 3, -2, -1, None]),
         "clicked": st.booleans(),
         "time": st.sampled_from([*TIMES, None]),
         "user": st.sampled_from(["u1", "u2"]),

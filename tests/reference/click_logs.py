@@ -17,7 +17,7 @@ def problem_of(row):
     if row["position"] is None:
         return "missing_positions"
     if row["position"] < 1:
-        return "positions_below_1"
+        return "positions_of_0" if row["position"] == 0 else "negative_positions"
     if row["time"] is None:
         return "unreadable_times"
     return None

@@ -30,6 +30,7 @@ from dranking.clicks.counting.click_log import (
     MAX_BUCKETS,
     ClickFacts,
     ClickLog,
+    check_first_position,
     checked_log,
     parse_window,
 )
@@ -203,8 +204,10 @@ def _run(build: _Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickF
     found: Counter[str] = sum((each.found for each in read), Counter())
     found = sum((each.found for each in counted), found)
     facts = ClickFacts.of(n_events, found)
-    facts.check(build.log.max_unmatched)
     nights: Counter[int] = sum((each.nights for each in counted), Counter())
+    dropped = found["sessions_over_max_clicks"] + found["sessions_of_other_nights"]
+    check_first_position(build.log.columns.first_position, found, sum(nights.values()) + dropped)
+    facts.check(build.log.max_unmatched)
     first_day = _check_nights(build, nights)
     merged = _merge(build, counted, n_buckets, first_day)
     facts.notes["sessions_before_window"] = sum(n for day, n in nights.items() if day < first_day)

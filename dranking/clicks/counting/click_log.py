@@ -8,12 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from dranking.clicks.logs.columns import LogColumns, LogForm
-from dranking.clicks.logs.events import FOUND_LATER, NOTES, PROBLEMS
+from dranking.clicks.logs.events import FIRST, FOUND_LATER, NOTES, PROBLEMS
 from dranking.clicks.logs.lists import UBI
 from dranking.clicks.store.click_store import check_date
 from dranking.errors import DataError, UsageError
 
 MAX_BUCKETS: Final = 4096
+
+MOST_AT_0: Final = 0.05
+"""Largest share of sessions in which a position of 0 can be a stray one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +28,8 @@ class ClickLog:
     form
         Form of the log: `rows`, `lists` or `ubi`; see `dranking.clicks.logs`.
     columns
-        Names of the columns. Logs of the form `ubi` use only user, arm, weight, context and
-        filters.
+        Names of the columns. Logs of the form `ubi` use only user, arm, weight, context,
+        filters and the first position.
     click_actions
         Values of ``action_name`` that are clicks, in logs of the form `ubi`.
     where
@@ -119,6 +122,27 @@ class ClickFacts(NamedTuple):
         )
 
 
+def check_first_position(first_position: int, found: Counter[str], n_sessions: int) -> None:
+    """Raise DataError if sessions begin at position 0 in a log that is said to count from 1.
+
+    Their first results would be lost, and all others would count one position too high. On long
+    pages they are fewer than the events that may be unmatched. A log that is said to count from 0
+    needs an event there.
+    """
+    n_zeros = found["positions_of_0"]
+    if n_zeros > max(1, MOST_AT_0 * n_sessions):
+        raise DataError(
+            f"{n_zeros:,} events in {n_sessions:,} sessions are at position 0. If the log counts "
+            "positions from 0, give --first-position 0; if such a position is a missing one, leave "
+            "these rows out with --filter."
+        )
+    if first_position == 0 and not found[FIRST]:
+        raise DataError(
+            "no event is at position 0, so that the log counts positions from 1; leave "
+            "--first-position 0 out."
+        )
+
+
 def checked_log(log: ClickLog) -> ClickLog:
     """The log with its options checked; `ubi` has columns of its own.
 
@@ -148,7 +172,8 @@ def checked_log(log: ClickLog) -> ClickLog:
                 "option for it says nothing; leave it out, or read such a log as rows or lists."
             )
     user = own.user or UBI.user
-    given = {name: getattr(own, name) for name in ("arm", "weight", "context", "filters")}
+    names = ("arm", "weight", "context", "filters", "first_position")
+    given = {name: getattr(own, name) for name in names}
     return replace(log, columns=replace(UBI, user=user, **given))
 
 

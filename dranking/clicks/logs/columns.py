@@ -22,7 +22,7 @@ class LogColumns:
     query, document
         Query texts or ids, and ids of documents (`lists`: lists of them, in the order shown).
     position
-        Positions from 1; in `lists`, None or a column that is absent means the order of the list.
+        Positions; in `lists`, None or a column that is absent means the order of the list.
     clicked
         Whether the result was clicked: true and false or 0 and 1. In `lists`, a list of these.
     time
@@ -34,6 +34,8 @@ class LogColumns:
         Ids of users, names of arms, and weights of clicks; None for none.
     context
         Columns whose values make the context.
+    first_position
+        Number of the first position: 1, or 0 in logs that count from 0.
     filters
         Columns of filters, texts or lists of texts: a query with other filters is another one, with
         the id ``text | value | value``. Without any value the id is the text.
@@ -50,6 +52,7 @@ class LogColumns:
     arm: str | None = None
     weight: str | None = None
     context: tuple[str, ...] = ()
+    first_position: Literal[0, 1] = 1
     filters: tuple[str, ...] = ()
 
     @property

@@ -31,7 +31,8 @@ PROBLEMS: Final = {
     "missing_ids": "session, query or document is missing",
     "ids_of_other_types": "ids that are neither text nor whole numbers",
     "missing_positions": "positions that are missing or no whole numbers",
-    "positions_below_1": "positions that are 0 or negative",
+    "positions_of_0": "positions of 0, in a log that counts from 1",
+    "negative_positions": "positions that are negative",
     "positions_too_deep": "positions below the 10,000th",
     "unreadable_times": "times that are missing or cannot be read",
     "times_in_the_future": "times more than a day after the build",
@@ -62,6 +63,9 @@ NOTES: Final = {
 
 FILTERED: Final = " | "
 """Separator of a query and the values of its filters, and of these values."""
+
+FIRST: Final = "first_position"
+"""Name of the number of events at the first position, among the counts of what was found."""
 
 MAX_POSITION = 10_000
 """Deeper positions are mistakes, and tables by position are as wide as the deepest one."""
@@ -109,6 +113,7 @@ class Raw:
     arm: pa.Array
     weight: pa.Array
     context: tuple[pa.Array, ...]
+    first_position: int
 
 
 def row_events(table: pa.Table, columns: LogColumns, privacy: Privacy) -> Events:
@@ -124,6 +129,7 @@ def row_events(table: pa.Table, columns: LogColumns, privacy: Privacy) -> Events
         arm=column_of(table, columns.arm),
         weight=column_of(table, columns.weight),
         context=tuple(column_of(table, name) for name in columns.context),
+        first_position=columns.first_position,
     )
     return make_events(raw, privacy, shown=True)
 
@@ -144,7 +150,7 @@ def make_events(raw: Raw, privacy: Privacy, *, shown: bool) -> Events:
     checks = _Checks(len(raw.session))
     session, document = checks.ids(raw.session, repeated_texts), checks.ids(raw.document)
     query = None if raw.query is None else checks.ids(raw.query)
-    position = _positions(raw.position, checks, shown)
+    position = _positions(raw, checks, shown)
     time, n_shifted = utc_microseconds(raw.time)
     checks.drop("unreadable_times", time == NO_TIME)
     clicked, unclear = truths(raw.clicked)
@@ -190,26 +196,32 @@ class _Checks:
         return ids
 
 
-def _positions(values: pa.Array | None, checks: _Checks, needed: bool) -> NDArray[np.int32]:
-    """(n,) positions, 0 for unknown ones."""
+def _positions(raw: Raw, checks: _Checks, needed: bool) -> NDArray[np.int32]:
+    """(n,) positions from 1, 0 for unknown ones."""
+    values, first = raw.position, raw.first_position
     if values is None:
         return np.zeros(len(checks.kept), np.int32)
     if pa.types.is_integer(values.type) and not values.null_count:
         whole = values.to_numpy()
-        return _in_range(whole, checks)
+        return _in_range(whole, first, checks)
     numbers = as_float(values)
     missing = np.isnan(numbers)
     fraction = ~missing & ((numbers != np.floor(numbers)) | np.isinf(numbers))
     checks.drop("missing_positions", fraction | missing if needed else fraction)
-    return np.where(missing, 0, _in_range(np.where(missing | fraction, 1.0, numbers), checks))
+    return np.where(
+        missing, 0, _in_range(np.where(missing | fraction, 1.0, numbers), first, checks)
+    )
 
 
-def _in_range(positions: NDArray[Any], checks: _Checks) -> NDArray[np.int32]:
-    """Whole numbers as positions, where they can be one."""
-    low, deep = positions < 1, positions > MAX_POSITION
-    checks.drop("positions_below_1", low)
+def _in_range(positions: NDArray[Any], first: int, checks: _Checks) -> NDArray[np.int32]:
+    """Whole numbers, of which `first` is the first position, as positions where they can be one."""
+    low, deep = positions < first, positions > MAX_POSITION - 1 + first
+    checks.drop("positions_of_0", low & (positions == 0))
+    checks.drop("negative_positions", positions < 0)
     checks.drop("positions_too_deep", deep)
-    return np.where(low | deep, 0, positions).astype(np.int32)
+    checks.found[FIRST] += int((positions == first).sum())
+    # Narrow types would wrap.
+    return np.where(low | deep, first - 1, positions).astype(np.int32) + np.int32(1 - first)
 
 
 def _weights(values: pa.Array, clicked: NDArray[np.bool_], checks: _Checks) -> NDArray[np.float64]:

@@ -77,10 +77,12 @@ def _shown(
         for name, values in lists.items()
     }
     if columns.position is None or pa.types.is_null(flat["position"].type):
-        flat["position"] = pa.array(np.arange(len(row)) - np.repeat(ptr[:-1], np.diff(ptr)) + 1)
+        flat["position"] = pa.array(np.arange(len(row)) - np.repeat(ptr[:-1], np.diff(ptr)))
+        flat["position"] = pc.add(flat["position"], columns.first_position)
     flat.setdefault("clicked", pa.nulls(len(row)))
     return Raw(
         document=_flattened(documents),
+        first_position=columns.first_position,
         **flat,
         **_of_sessions(table, columns, own),
     )
@@ -105,6 +107,7 @@ def _clicked_documents(table: pa.Table, columns: LogColumns, privacy: Privacy) -
     raw = Raw(
         document=_flattened(documents),
         position=None,
+        first_position=columns.first_position,
         clicked=pa.array(np.ones(n_clicks, bool)),
         weight=pa.nulls(n_clicks),
         **_of_sessions(table, columns, own),
@@ -144,6 +147,7 @@ def ubi_events(
         query=None,
         document=column_of(events, OBJECT),
         position=column_of(events, ORDINAL),
+        first_position=columns.first_position,
         clicked=pa.array(np.ones(events.num_rows, bool)),
         time=column_of(events, columns.time),
         arm=column_of(events, columns.arm),

@@ -35,7 +35,7 @@ def test_a_log_is_counted_and_described(log, tmp_path, capsys):
     assert run([*call, "--max-unmatched", "0.2", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["unmatched_share"] == pytest.approx(1 / 7)
-    assert facts["problems"]["positions_below_1"] == sum(facts["problems"].values()) == 1
+    assert facts["problems"]["positions_of_0"] == sum(facts["problems"].values()) == 1
     assert {name: n for name, n in facts["notes"].items() if n} == {
         "times_in_other_zones": 3,
         "repeated_events": 1,
@@ -53,13 +53,28 @@ def test_a_log_is_counted_and_described(log, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["n_impressions"] == 1
 
 
+def test_positions_that_count_from_0_are_refused_and_read(tmp_path, capsys):
+    """Pages of 25 results: a position of 0 is one event in 25, less than may be unmatched."""
+    rows = [f"s{s},q,d{p},{p},{int(p < 2)},2026-11-01" for s in range(40) for p in range(25)]
+    head = "session,query,document,position,clicked,time"
+    (tmp_path / "log.csv").write_text("\n".join([head, *rows]) + "\n")
+    call = ["clicks", "build", str(tmp_path / "log.csv"), "-o", str(tmp_path / "clicks.store")]
+    assert run(call) == 3
+    told = capsys.readouterr().err
+    assert "40 events in 40 sessions are at position 0" in told
+    assert "--first-position 0" in told
+    assert run([*call, "--first-position", "0", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["n_impressions"], facts["unmatched_share"]) == (1000, 0)
+
+
 def test_what_is_wrong_stands_in_a_table_at_the_end(log, tmp_path):
     store = str(tmp_path / "clicks.store")
     call = ["clicks", "build", log, "-o", store, *COLUMNS, "--max-unmatched", "0.2"]
     shown = CliRunner().invoke(app, call)
     assert shown.exit_code == 0
     assert "the log (14.29% left out)" in shown.output
-    assert "positions that are 0 or negative" in shown.output
+    assert "positions of 0, in a log that counts from 1" in shown.output
     shown = CliRunner().invoke(app, ["clicks", "info", store])
     assert "2026-11-02" in shown.output
 
@@ -69,7 +84,7 @@ def test_wrong_logs_and_calls_have_their_exit_codes(log, tmp_path, capsys):
     assert run(["clicks", "build", log, "-o", store, *COLUMNS]) == 3
     told = capsys.readouterr().err
     assert "14.3% of 7 events cannot be used, more than 5.0%" in told
-    assert "  1: positions that are 0 or negative" in told
+    assert "  1: positions of 0, in a log that counts from 1" in told
     assert not (tmp_path / "clicks.store").exists()
     assert run(["clicks", "build", log, "-o", store]) == 3
     assert "there is no column 'session'" in capsys.readouterr().err

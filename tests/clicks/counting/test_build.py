@@ -7,6 +7,7 @@ import io
 import json
 import secrets
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -718,13 +719,71 @@ def test_positions_too_deep_are_counted(tmp_path, form, has_null):
     path = write_column(tmp_path / "log", "position", positions, form)
     store, facts = build_clicks(path, output(), ClickLog(columns=ALL, max_unmatched=0.5))
     missing = {"missing_positions": 1} if has_null else {}
-    assert problems_of(facts) == {"positions_too_deep": 3, "positions_below_1": 2, **missing}
+    assert problems_of(facts) == {
+        "positions_too_deep": 3,
+        "positions_of_0": 1,
+        "negative_positions": 1,
+        **missing,
+    }
     kept = [
         {**row, "position": position}
         for row, position in zip(ROWS, positions, strict=True)
         if position is not None and 1 <= position <= 10_000
     ]
     assert content(store)[0] == count_log(kept)[0]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
+def test_positions_from_0_count_like_positions_from_1(tmp_path, form):
+    lower = [row["position"] - 1 for row in ROWS]
+    path = write_column(tmp_path / "log", "position", lower, form)
+    columns = replace(ALL, first_position=0)
+    assert (
+        content(build_clicks(path, output(), ClickLog(columns=columns))[0])[0] == count_log(ROWS)[0]
+    )
+    with pytest.raises(DataError, match=r"at position 0\..*--first-position 0"):
+        build_clicks(path, output(), ClickLog(columns=ALL, max_unmatched=1))
+    whole = write_column(tmp_path / "whole", "position", [row["position"] for row in ROWS], form)
+    with pytest.raises(DataError, match="no event is at position 0"):
+        build_clicks(whole, output(), ClickLog(columns=columns))
+
+
+def test_unsigned_positions_of_a_byte_from_0_do_not_wrap(tmp_path):
+    positions = [*range(256)]
+    table = pa.table(
+        {
+            "session": ["s"] * 256, "query": ["q"] * 256, "document": [str(p) for p in positions],
+            "position": pa.array(positions, pa.uint8()), "clicked": [False] * 256,
+            "time": ["2026-11-01"] * 256,
+        }
+    )  # fmt: skip
+    pq.write_table(table, tmp_path / "log.parquet")
+    columns = LogColumns(first_position=0)
+    store, _ = build_clicks(tmp_path / "log.parquet", output(), ClickLog(columns=columns))
+    assert sorted(key[5] for key in content(store)[0]) == [*range(1, 257)]
+
+
+def test_lists_in_order_begin_at_the_first_position_whatever_its_number(tmp_path):
+    table = pa.table(
+        {
+            "session": ["s", "t"], "query": ["q", "q"], "document": [["a", "b"], ["b", "a"]],
+            "clicked": [[True, False], [False, True]], "time": ["2026-11-01"] * 2,
+        }
+    )  # fmt: skip
+    pq.write_table(table, tmp_path / "log.parquet")
+    found = [
+        content(
+            build_clicks(
+                tmp_path / "log.parquet",
+                output(),
+                ClickLog(form="lists", columns=LogColumns(first_position=first)),
+            )[0]
+        )[0]
+        for first in (0, 1)
+    ]
+    places = [{key[1::4]: sums[:2] for key, sums in each.items()} for each in found]
+    expected = {("a", 1): [1, 1], ("b", 2): [1, 0], ("b", 1): [1, 0], ("a", 2): [1, 1]}
+    assert places == [expected, expected]
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])

@@ -44,9 +44,12 @@ class LogColumnOptions:
     document_column: Annotated[
         str, typer.Option(metavar="NAME", help="Column of document ids, or of lists of them.")
     ] = "document"
-    position_column: Annotated[
-        str, typer.Option(metavar="NAME", help="Column of positions, the first is 1.")
-    ] = "position"
+    position_column: Annotated[str, typer.Option(metavar="NAME", help="Column of positions.")] = (
+        "position"
+    )
+    first_position: Annotated[
+        int, typer.Option(min=0, max=1, help="Number of the first position: 1, or 0.")
+    ] = 1
     clicked_column: Annotated[
         str, typer.Option(metavar="NAME", help="Column of clicks: true or false, 1 or 0.")
     ] = "clicked"
@@ -90,6 +93,7 @@ class LogColumnOptions:
             query=self.query_column,
             document=self.document_column,
             position=self.position_column,
+            first_position=self.first_position,  # type: ignore[arg-type] # 0 or 1: typer checks it
             clicked=self.clicked_column,
             time=self.time_column,
             clicked_ids=self.clicked_ids,
