@@ -1,4 +1,4 @@
-"""Parts that the champion was trained on and that are no longer there.
+"""Parts that the champion was trained on and that are no longer there, or have changed.
 
 A part is withdrawn when it was wrong. A champion that has learned from the part then does not show
 the quality that the data allows, whatever an earlier run on the remaining parts has found.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dranking.errors import listed
 from dranking.retrain.config.tables import DataConfig
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.sources.sources import Source
@@ -24,6 +25,8 @@ class Withdrawal:
         Version of the champion.
     parts
         Names of the withdrawn parts, as they were when the champion was trained.
+    changed
+        Those among them that are there with another content.
     back_to
         Version to go back to by the rule of the configuration: the newest accepted version that was
         trained on none of the withdrawn parts. None if the rule is to train anew, or if there is
@@ -32,13 +35,17 @@ class Withdrawal:
 
     champion: str
     parts: tuple[str, ...]
+    changed: frozenset[str]
     back_to: str | None
 
     @property
     def text(self) -> str:
         """A sentence on the withdrawn parts, and what the run does about them."""
-        what = f"version {self.champion} was trained on {', '.join(self.parts)}, "
-        what += "which is no longer there: "
+        gone = listed([name for name in self.parts if name not in self.changed])
+        earlier = listed([name for name in self.parts if name in self.changed])
+        trained_on = [f"on {gone}, which is no longer there"] if gone else []
+        trained_on += [f"on an earlier content of {earlier}"] if earlier else []
+        what = f"version {self.champion} was trained {', and '.join(trained_on)}: "
         if self.back_to is not None:
             return what + f"rolled back to version {self.back_to}"
         return what + "the champion is measured against a model of what is there"
@@ -73,7 +80,8 @@ def find_withdrawal(
             and not _withdrawn(data, registry, version, there)
         )
         back_to = next(clean, None)
-    return Withdrawal(champion, parts, back_to)
+    changed = {*parts} & {source.name for source in there}
+    return Withdrawal(champion, parts, frozenset(changed), back_to)
 
 
 def _withdrawn(

@@ -226,6 +226,15 @@ def test_a_withdrawn_part_is_said_and_the_champion_measured_anew(stream):
     assert (again.is_unchanged, again.notes) == (True, ())
 
 
+def test_a_part_with_another_content_is_not_called_gone(stream):
+    stream.night(1)
+    part = stream.night(2)
+    run(stream, *WITHDRAWN)
+    stream.write_queries(part, 2, 12, seed=77)
+    [note] = run(stream, *WITHDRAWN).notes
+    assert f"version 000001 was trained on an earlier content of {part}: the champion" in note
+
+
 def test_a_withdrawn_part_rolls_back_by_rule(stream):
     rule = [*WITHDRAWN, 'data.withdrawn="rollback"']
     stream.night(1)
