@@ -114,6 +114,12 @@ class DirectSolver:
         )
         self.label_norm = float(label_norm)
 
+    @property
+    def sums(self) -> Array:
+        """(n_features + 1, n_features + 1) sums of products of [X y]."""
+        column = self.products[:, None]
+        return np.block([[self.gram, column], [column.T, np.array([[self.label_norm]])]])
+
     def solve(self, regularization: float) -> Array:
         """(A + lambda I)^-1 b by Cholesky."""
         return ridge_weights(self.gram, self.products, regularization)
