@@ -24,6 +24,7 @@ from dranking.bilinear.inputs import (
 )
 from dranking.bilinear.kernels.steps import Steps
 from dranking.bilinear.model import BilinearModel
+from dranking.bilinear.query_record import trained_queries
 from dranking.bilinear.texts.collection import Collection, check_same_words
 from dranking.bilinear.texts.preferences import Preferences
 from dranking.bilinear.training import (
@@ -42,6 +43,7 @@ from dranking.errors import UsageError
 from dranking.files.places import AnyPlace
 from dranking.models.linear.checks import check_positive, check_whole
 from dranking.models.linear.model import versions
+from dranking.models.trained_queries import TrainedQueries
 from dranking.models.training.checkpoint import TrainingCheckpoint
 from dranking.models.training.epochs import run_epochs
 from dranking.models.training.validation import EpochValidation
@@ -194,7 +196,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
             state = self._run(state, data, validation_set, runner, store)
         end = training_end(data, state, self.random_state)
         warn_if_worse(end, partial(shorter_steps, self.learning_rate))
-        return self._finish(state, sides, data.preferences)
+        return self._finish(state, sides, data)
 
     def partial_fit(
         self,
@@ -214,12 +216,13 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         sides = self._checked_sides(documents, queries)
         data = training_data(sides, preferences)
+        earlier = None
         if not hasattr(self, "_state"):
             state = BilinearState(weights=first_weights(self.start, self.support, sides.shape))
         else:
             check_same_words(sides.documents, self._sides.documents)
             check_same_words(sides.queries, self._sides.queries)
-            state = self._state
+            state, earlier = self._state, self._queries
         ranker = (
             self if n_steps is None else type(self)(**{**self.get_params(), "n_steps": n_steps})
         )
@@ -228,7 +231,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         state = ranker._run(
             state, data, None, get_executor(executor), store, first_epoch=state.epoch
         )
-        return self._finish(state, sides, data.preferences)
+        return self._finish(state, sides, data, earlier)
 
     def predict(self, queries: Any, documents: Any) -> NDArray[np.float64]:
         """Return scores (n_queries, n_documents) of all documents; see `BilinearModel.scores`."""
@@ -260,6 +263,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
                 },
                 "versions": versions(),
             },
+            self._queries,
         )
 
     def _run(
@@ -295,8 +299,15 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         )
         return run_epochs(state, plan, EpochValidation(measure), store, stage=state.stage)
 
-    def _finish(self, state: BilinearState, sides: Sides, preferences: Preferences) -> Self:
-        self._state, self._sides, self._n_excluded = state, sides, preferences.n_excluded
+    def _finish(
+        self,
+        state: BilinearState,
+        sides: Sides,
+        data: TrainingData,
+        earlier: TrainedQueries | None = None,
+    ) -> Self:
+        self._state, self._sides, self._n_excluded = state, sides, data.preferences.n_excluded
+        self._queries = trained_queries(data, earlier)
         weights = state.weights.copy()
         weights.eliminate_zeros()
         self.weights_ = weights

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dranking.bilinear.model import BilinearModel
+from dranking.bilinear.query_record import overlap_of
 from dranking.bilinear.texts.collection import Collection
 from dranking.bilinear.texts.preferences import GradePreferences, Preferences, SameClass
 from dranking.data.blocks import QueryBlock
 from dranking.errors import UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION
+from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import PerQuery
 
 QUERIES_AT_ONCE = 64
@@ -34,11 +36,14 @@ class BilinearEvaluation(NamedTuple):
         that a tie is an error; NaN for a query without tuples.
     n_tuples
         Number of tuples of all queries.
+    trained_on
+        How many of the queries the model was trained on, as far as that is known.
     """
 
     per_query: PerQuery
     errors: NDArray[np.float64]
     n_tuples: int
+    trained_on: Overlap
 
     @property
     def error(self) -> float:
@@ -89,15 +94,21 @@ def evaluate_bilinear(
     UsageError
         If the preferences are a table of tuples, or a measure is unknown.
     DataError
-        If the vectors have other words than the model.
+        If the vectors have other words than the model, or the file with the hashes of the model's
+        training queries is damaged.
     """
+    asked = documents if queries is None else queries
+    known = model.trained_queries()
     parts, errors, n_tuples = [], [], 0
     for block, scores in ranked_blocks(model, documents, preferences, queries=queries):
         parts.append(PerQuery.of_block(block, scores, list(metrics), convention))
         wrong, n_pairs = order_errors(block, scores)
         errors.append(np.divide(wrong, n_pairs, out=np.full(len(wrong), np.nan), where=n_pairs > 0))
         n_tuples += int(n_pairs.sum())
-    return BilinearEvaluation(PerQuery.concatenate(parts), np.concatenate(errors), n_tuples)
+    overlap = overlap_of(known, asked, judged_rows(preferences))
+    return BilinearEvaluation(
+        PerQuery.concatenate(parts), np.concatenate(errors), n_tuples, overlap
+    )
 
 
 def ranked_blocks(
@@ -109,12 +120,7 @@ def ranked_blocks(
 ) -> Iterator[tuple[QueryBlock, NDArray[np.float64]]]:
     """Yield blocks of queries with their candidates, without features, and the model's scores."""
     asked = documents if queries is None else queries
-    if isinstance(preferences, SameClass):
-        rows = np.flatnonzero(preferences.classes >= 0)
-    elif isinstance(preferences, GradePreferences):
-        rows = np.unique(preferences.query)
-    else:
-        raise UsageError("a table of tuples has no rankings to evaluate; give classes or qrels.")
+    rows = judged_rows(preferences)
     for first in range(0, len(rows), QUERIES_AT_ONCE):
         part = rows[first : first + QUERIES_AT_ONCE]
         scores = model.scores(asked.take(part), documents)
@@ -124,7 +130,7 @@ def ranked_blocks(
                 (preferences.classes[c] == preferences.classes[row]).astype(np.float64)
                 for row, c in zip(part, candidates, strict=True)
             ]
-        else:
+        elif isinstance(preferences, GradePreferences):
             of_row = [slice(*np.searchsorted(preferences.query, [row, row + 1])) for row in part]
             candidates = [preferences.document[entries] for entries in of_row]
             relevance = [preferences.grade[entries] for entries in of_row]
@@ -138,6 +144,15 @@ def ranked_blocks(
             doc_ids=documents.ids.take(pa.array(all_candidates)),
         )
         yield block, scores[np.repeat(np.arange(len(part)), lengths), all_candidates].astype(float)
+
+
+def judged_rows(preferences: Preferences) -> NDArray[np.int64]:
+    """(n_queries,) rows of the judged queries; UsageError for a table of tuples."""
+    if isinstance(preferences, SameClass):
+        return np.flatnonzero(preferences.classes >= 0)
+    if isinstance(preferences, GradePreferences):
+        return np.unique(preferences.query)
+    raise UsageError("a table of tuples has no rankings to evaluate; give classes or qrels.")
 
 
 def best_blocks(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,7 +16,14 @@ from dranking.bilinear.texts.collection import Collection
 from dranking.bilinear.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.folders.array_folder import csr_of, read_arrays, write_arrays
-from dranking.files.places import AnyPlace, as_place
+from dranking.files.places import AnyPlace, Place, as_place
+from dranking.files.writing.output_checks import check_output_directory
+from dranking.models.trained_queries import (
+    QueriesFile,
+    TrainedQueries,
+    read_queries,
+    save_with_queries,
+)
 
 KIND = "bilinear-model"
 
@@ -26,6 +34,13 @@ class WordPair(NamedTuple):
     query_word: str
     word: str
     value: float
+
+
+class StoredQueries(NamedTuple):
+    """The place of a stored model, and what the model says of the file of its queries beside it."""
+
+    model: Place
+    file: QueriesFile
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +57,9 @@ class BilinearModel:
         Vectorizers of the texts of documents and of queries, or None.
     provenance
         Origin of the model: ranker, parameters, data, versions.
+    queries
+        Hashes of the queries that the model was trained on, or where they are stored; None if they
+        are not known. `trained_queries` reads them.
     """
 
     weights: Any
@@ -50,6 +68,7 @@ class BilinearModel:
     vectorizer: TextVectorizer | None = None
     query_vectorizer: TextVectorizer | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    queries: TrainedQueries | StoredQueries | None = None
 
     def __repr__(self) -> str:
         n_query_words, n_words = self.weights.shape
@@ -163,6 +182,24 @@ class BilinearModel:
                 break
         return found
 
+    def trained_queries(self) -> TrainedQueries | None:
+        """The hashes of the queries that the model was trained on; None if they are not known.
+
+        They are those that `fit` kept, or those of the file beside the model, which is read once.
+
+        Raises
+        ------
+        DataError
+            If the file is damaged, or belongs to another model.
+        """
+        return self._trained
+
+    @cached_property
+    def _trained(self) -> TrainedQueries | None:
+        if isinstance(self.queries, StoredQueries):
+            return read_queries(*self.queries)
+        return self.queries
+
     def save(
         self,
         path: AnyPlace,
@@ -171,6 +208,10 @@ class BilinearModel:
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         """Write the model as a directory: a manifest, and arrays as .npy files.
+
+        The file ``model.queries`` beside the directory ``model`` gets the hashes of the training
+        queries, if they are known; without it nobody can tell whether judged queries were trained
+        on.
 
         Parameters
         ----------
@@ -184,9 +225,10 @@ class BilinearModel:
         Raises
         ------
         UsageError
-            If the path exists and `overwrite` is false, or if the path holds other files than a
-            model's.
+            If the path exists and `overwrite` is false, if the path holds other files than a
+            model's, or if a file of another kind is in the place of ``model.queries``.
         """
+        place, queries = as_place(path, storage_options), self.trained_queries()
         vectorizers = {"documents": self.vectorizer, "queries": self.query_vectorizer}
         arrays = {name: getattr(self.weights, name) for name in ("indptr", "indices", "data")}
         arrays |= {f"idf_{k}": v.idf for k, v in vectorizers.items() if v is not None}
@@ -196,8 +238,11 @@ class BilinearModel:
             "words": self.words,
             "vectorizers": {k: dict(v.options) for k, v in vectorizers.items() if v is not None},
             "provenance": dict(self.provenance),
+            "queries": None if queries is None else queries.file.model_dump(),
         }
-        write_arrays(as_place(path, storage_options), KIND, facts, arrays, overwrite=overwrite)
+        check_output_directory(place, overwrite)
+        write = partial(write_arrays, place, KIND, facts, arrays, overwrite=overwrite)
+        save_with_queries(place, queries, write)
 
     def _vectors(self, given: Any, *, of_queries: bool) -> Any:
         """Return the vectors of a collection, of texts or of a sparse matrix, checked against W."""
@@ -243,6 +288,7 @@ class _Facts(BaseModel):
     words: tuple[StrictStr, ...] | None
     vectorizers: dict[Literal["documents", "queries"], dict[str, Any]]
     provenance: dict[str, Any]
+    queries: QueriesFile | None
 
 
 def load_bilinear_model(path: AnyPlace) -> BilinearModel:
@@ -253,7 +299,8 @@ def load_bilinear_model(path: AnyPlace) -> BilinearModel:
     DataError
         If the path does not exist, or holds no bilinear model or a damaged model.
     """
-    stored, arrays = read_arrays(path, KIND)
+    place = as_place(path)
+    stored, arrays = read_arrays(place, KIND)
     try:
         facts = _Facts.model_validate(stored)
         in_memory = {name: np.array(array) for name, array in arrays.items()}
@@ -276,6 +323,7 @@ def load_bilinear_model(path: AnyPlace) -> BilinearModel:
             vectorizers.get("documents"),
             vectorizers.get("queries"),
             facts.provenance,
+            None if facts.queries is None else StoredQueries(place, facts.queries),
         )
     except ValidationError as error:
         raise DataError(f"{path} is damaged ({problems_in(error, 'manifest')}).") from error

@@ -141,6 +141,25 @@ class QueryBlock:
         sizes = np.add.reduceat(rows, self.query_ptr[:-1], dtype=np.int64)
         return self._take(rows, sizes[sizes > 0], sizes > 0)
 
+    def latest_documents(self) -> QueryBlock:
+        """The block in which the last row of a document stands for all of its rows in a query.
+
+        Rows without document id (none, or an empty text) are documents of their own.
+        """
+        if self.doc_ids is None:
+            return self
+        ids = self.doc_ids.dictionary_encode()
+        codes = ids.indices.fill_null(-1).to_numpy().astype(np.int64)
+        unnamed = ids.dictionary.cast(pa.string()).index("").as_py()
+        query = np.repeat(np.arange(self.n_queries), np.diff(self.query_ptr))
+        backwards = (query * (len(ids.dictionary) + 1) + codes + 1)[::-1]
+        rows = (codes < 0) | (codes == unnamed) if unnamed >= 0 else codes < 0
+        rows[self.n_documents - 1 - np.unique(backwards, return_index=True)[1]] = True
+        if rows.all():
+            return self
+        sizes = np.add.reduceat(rows, self.query_ptr[:-1], dtype=np.int64)
+        return self._take(rows, sizes, np.ones(self.n_queries, bool))
+
     def with_features(self, features: FeatureMatrix) -> QueryBlock:
         """The same documents with another feature matrix."""
         return replace(self, features=features)

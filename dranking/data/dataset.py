@@ -225,7 +225,7 @@ class Dataset(ABC):
         """(n_queries,) ids of all queries, in order."""
         no_columns = np.empty(0, dtype=np.intp)
         blocks = self.read_blocks(columns=no_columns)
-        return pa.concat_arrays([block.query_ids for block in blocks])
+        return joined_ids([block.query_ids for block in blocks])
 
     def check_documents(self) -> None:
         """Raise DataError if the data set holds statistics of queries, without documents."""
@@ -277,6 +277,13 @@ class Dataset(ABC):
         return TransformedDataset(self, tuple(transforms)) if transforms else self
 
 
+def joined_ids(arrays: Sequence[pa.Array]) -> pa.Array:
+    """Ids of several blocks one after the other, as texts if their types differ."""
+    if len({array.type for array in arrays}) > 1:
+        arrays = [array.cast(pa.string()) for array in arrays]
+    return pa.chunked_array(arrays).combine_chunks()
+
+
 class View(Dataset):
     """A data set whose blocks are made from the blocks of another data set."""
 
@@ -310,6 +317,11 @@ class View(Dataset):
     def n_blocks(self) -> int:
         """Number of blocks, equal to the number of blocks of the source."""
         return self._source.n_blocks
+
+    @property
+    def source(self) -> Dataset:
+        """The other data set."""
+        return self._source
 
     @property
     def root(self) -> Dataset:

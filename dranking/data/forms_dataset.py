@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.column_forms import ColumnForms
-from dranking.data.dataset import Dataset, View
+from dranking.data.dataset import Dataset, TransformedDataset, View
 from dranking.data.scaling import MapBlocks, Normalize, blocks_here, fit_scaling
 from dranking.data.transforms import Form
 from dranking.errors import DataError, UsageError
@@ -118,3 +118,10 @@ class FormsDataset(View):
         wanted = self._columns if columns is None else self._columns[columns]
         _, places = np.unique(wanted, return_inverse=True)
         return self._forms.apply(block.with_features(block.features[:, places]), columns)
+
+
+def before_scaling(dataset: Dataset) -> Dataset:
+    """The data set of which scalings and forms made a view, or the data set itself."""
+    while isinstance(dataset, (TransformedDataset, FormsDataset)):
+        dataset = dataset.source
+    return dataset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,27 @@ class Roles:
         """Names of the columns that are there."""
         roles = (self.qid, self.docid, self.relevance, self.weight)
         return tuple(name for name in roles if name is not None)
+
+
+class KnownFeatures(NamedTuple):
+    """The features of earlier data, by which later data is read.
+
+    Attributes
+    ----------
+    names
+        Their names, in order.
+    owner
+        What has them, in words, for messages.
+    may_lack
+        Whether later data may lack some of them, which are missing values then.
+    remedy
+        What else to do where data lacks some, as the end of a sentence.
+    """
+
+    names: tuple[str, ...]
+    owner: str
+    may_lack: bool = False
+    remedy: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,6 +85,9 @@ class Columns:
     nullable
         Names of the features whose values may be missing, which are NaN in blocks then, for models
         that know values for them. None stands for all features.
+    known
+        The features of earlier data, to which this data is added: they are found by name, and
+        other columns are left out with a line. None stands for no earlier data.
     """
 
     qid: str = QID
@@ -76,6 +100,7 @@ class Columns:
     needed: Collection[str] | None = None
     score: str | None = None
     nullable: Collection[str] | None = ()
+    known: KnownFeatures | None = None
 
     def __post_init__(self) -> None:
         """Raise UsageError if names come as a single text."""

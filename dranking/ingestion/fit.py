@@ -88,14 +88,27 @@ def fit(request: Request, plan: Plan, shared: Task, before: StoredDataset | None
     if before is not None:
         added = missing_transforms(before.transforms, present)
         return _fitted(plan, fill, added, rows.null)
-    moments = None
+    moments, n_documents = None, 0
     if (fill is None and rows.null in ("minimum", "mean")) or request.normalize == "standard":
-        parts = measured(request.executor, plan, shared, feature_moments, merged_moments)
-        moments = reduce(merged_moments, parts)
+        parts = measured(request.executor, plan, shared, _counted, _both)
+        n_documents, moments = reduce(_both, parts)
     if fill is None and rows.null != "error":
         none = np.zeros(len(names))
         fill = fill_from(moments or FeatureMoments(none, none, none, none, none), rows.null)
+    if fill is not None and moments is not None:
+        moments = filled_moments(moments, fill.values, n_documents)
     return _fitted(plan, fill, _scalings(request, plan, shared, fill, moments), rows.null)
+
+
+def _counted(block: QueryBlock) -> tuple[int, FeatureMoments]:
+    """Number of documents of a block, and the moments of the values that are there."""
+    return block.n_documents, feature_moments(block)
+
+
+def _both(
+    one: tuple[int, FeatureMoments], other: tuple[int, FeatureMoments]
+) -> tuple[int, FeatureMoments]:
+    return one[0] + other[0], merged_moments(one[1], other[1])
 
 
 def _with_filled(
@@ -130,8 +143,6 @@ def _scalings(
     if request.normalize == "none":
         return ()
     if request.normalize == "standard" and moments is not None:
-        if fill is not None:
-            moments = filled_moments(moments, fill.values, plan.n_documents)
         return (standard_of([moments], sparse=plan.is_sparse),)
     if request.normalize == "quantile":
         filling = _filling(plan, fill, (), request.rows.null)

@@ -20,7 +20,7 @@ from dranking.data.tables.any_table import is_table
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.engine.tile_tasks import given
-from dranking.errors import DataError, DrankingError, UsageError
+from dranking.errors import DataError, DataWarning, DrankingError, UsageError, warn_user
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.writing.commit import DirectoryCommit, begin_directory
 from dranking.files.writing.debris import (
@@ -61,7 +61,8 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
 
     The result does not depend on the executor, in any bit. Where the rows of a query lie apart,
     they are brought together: queries by first appearance, rows of a query in the order of files
-    and rows.
+    and rows. Of rows with one query and one document id the last one counts; a line says how many
+    gave way.
 
     Parameters
     ----------
@@ -203,5 +204,11 @@ def _store(
         fill=fill,
         append=before is not None,
     )
+    n_replaced = sum(each.n_replaced for each in written)
+    if n_replaced:
+        warn_user(
+            f"{n_replaced:,} rows gave way to later rows of the same query and document.",
+            DataWarning,
+        )
     n_without = sum(each.n_queries_without_pairs for each in written)
     return dataset, plan.facts._replace(n_queries_without_pairs=n_without)

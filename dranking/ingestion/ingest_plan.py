@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from dranking.data.blocks import segment_borders
 from dranking.data.dataset import Dataset
+from dranking.data.named_columns import by_name
 from dranking.data.regrouping.layout import plan_segments
 from dranking.data.roles import Columns, Roles
 from dranking.data.scaling import Normalize
@@ -129,7 +130,8 @@ def open_source(
     form = data_form(paths)
     _check_options(request, form, str(paths[0]))
     if form == "directory":
-        return open_dataset(paths)
+        data = open_dataset(paths)
+        return data if rules.known is None else by_name(data, rules.known, str(paths[0]))
     if form == "parquet":
         return open_parquet(request.executor, paths, rules, request.where)
     if form == "text":

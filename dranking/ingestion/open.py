@@ -118,7 +118,10 @@ def open_dataset(
     if form == "parquet":
         from dranking.data.parquet.dataset import ParquetDataset
 
-        return filled(ParquetDataset(paths, columns=columns, where=where), null)
+        known = columns.known
+        may_lack = is_nullable or (known is not None and known.may_lack)
+        found = ParquetDataset(paths, columns=columns, where=where, may_lack=may_lack)
+        return filled(found, null)
     _check_no_folders(columns, where, f"{paths[0]} is {form}")
     dataset = _open_directory(paths[0]) if form == "directory" else _read_text(paths, text, columns)
     _check_same_roles(dataset, columns, paths[0])
@@ -140,10 +143,16 @@ def _open_directory(path: Place) -> Dataset:
 
 def _read_text(paths: Sequence[Place], text: TextOptions, columns: Columns) -> Dataset:
     """Text as a data set; a feature that is needed and that no line names is 0 everywhere."""
-    from dranking.data.tables.feature_names import default_feature_names, index_of
+    from dranking.data.tables.feature_names import (
+        default_feature_names,
+        index_of,
+        width_of_text,
+    )
     from dranking.data.tables.in_memory import MemoryDataset
     from dranking.ingestion.letor.reader import padded, read_letor
 
+    if columns.known is not None and text["n_features"] is None:  # a wider line is an error
+        text = text | {"n_features": width_of_text(columns.known.names)}
     reader = read_letor(paths, nullable=columns.nullable != (), **text)
     blocks = reader.complete_blocks()
     n_features = reader.n_features

@@ -223,8 +223,7 @@ class MaxMarginRanker(LinearRanker):
             coef = self._fit_lists(dataset, validation, executor)
         if self._steps is None:
             self.relative_rounding_ = share_above_minimum(self.gap_, self.objective_)
-        self._set_weights(dataset, coef)
-        return self
+        return self._set_weights(dataset, coef)._record([(dataset, False)], executor)
 
     def _fit_pairs(self, dataset: Dataset, validation: Any, executor: Executor) -> Array:
         if self.margins == "levels":

@@ -5,4 +5,5 @@ learning curves, validation and checkpoints of iterative training, and `export` 
 for search engines, databases and services. `load` reads stored models, `scorers` opens whatever
 scores documents, `given_scores` joins scores to documents, and `write_scores` writes scores.
 `evaluation` measures how well a model ranks a data set, and `comparison` compares two models.
+`trained_queries` are hashes of the queries that a model was trained on, in a file beside it.
 """

@@ -13,7 +13,9 @@ from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary
 from dranking.metrics.measures.by_name import get_measures
+from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import ID_COLUMN, PerQuery
+from dranking.models.linear.query_record import linear_of, overlap_of
 from dranking.models.scorers import judged_dataset, measure, scorer_beside
 
 if TYPE_CHECKING:
@@ -30,9 +32,13 @@ class Evaluation:
     ----------
     per_query
         Value of each measure for each query.
+    trained_on
+        How many of the queries the model was trained on, as far as that is known; None for a
+        feature to rank by.
     """
 
     per_query: PerQuery
+    trained_on: Overlap | None = None
 
     @cached_property
     def summary(self) -> Summary:
@@ -57,7 +63,10 @@ class Evaluation:
     def __repr__(self) -> str:
         means = ", ".join(f"{name} {mean:.4f}" for name, mean in self.metrics.items())
         left_out = f", {self.n_excluded:,} of them left out" if self.n_excluded else ""
-        return f"Evaluation({means}; {self.n_queries:,} queries{left_out})"
+        found = self.trained_on
+        leaks = found is not None and (found.n_trained_on or found.n_other_documents)
+        said = f"; {found.text}" if found is not None and leaks else ""
+        return f"Evaluation({means}; {self.n_queries:,} queries{left_out}{said})"
 
     def to_frame(self) -> pd.DataFrame:
         """Value of each measure for each query, as a pandas DataFrame.
@@ -71,8 +80,9 @@ class Evaluation:
         return frame
 
     def as_json(self) -> dict[str, Any]:
-        """``{"metrics", "n_queries", "n_excluded"}``, for JSON."""
-        return self.summary.as_json()
+        """``{"metrics", "n_queries", "n_excluded", "trained_on"}``, for JSON."""
+        found = None if self.trained_on is None else self.trained_on.as_json()
+        return {**self.summary.as_json(), "trained_on": found}
 
 
 def evaluate(
@@ -86,7 +96,8 @@ def evaluate(
     """Measure how well a model, or scores from elsewhere, rank judged queries.
 
     Blocks are scored and measured where they are read, with only the model's columns; one number
-    for each query and measure is sent.
+    for each query and measure is sent. The result says how many of the queries the model was
+    trained on (`Evaluation.trained_on`).
 
     Parameters
     ----------
@@ -129,11 +140,14 @@ def evaluate(
     dataset = judged_dataset(data, scorer)
     parts: list[PerQuery] = []
     n_measured = 0
-    for part in measure(scorer, dataset, names, how, get_executor(executor)):
+    run = get_executor(executor)
+    if (model := linear_of(scorer)) is not None:
+        model.trained_queries()  # a damaged file is an error before any work
+    for part in measure(scorer, dataset, names, how, run):
         parts.append(part)
         n_measured += part.n_queries
         report("evaluate", n_measured, dataset.n_queries)
     per_query = PerQuery.concatenate(parts)
     if not per_query.n_queries:
         raise DataError("the data has no queries; there is nothing to evaluate.")
-    return Evaluation(per_query)
+    return Evaluation(per_query, overlap_of(scorer, per_query.query_ids, dataset, run))

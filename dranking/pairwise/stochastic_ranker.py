@@ -188,7 +188,10 @@ class StochasticRanker(LinearRanker):
         checkpoint: AnyPlace | None = None,
     ) -> Self:
         """Train for some epochs, from the state of an earlier training if there is one."""
-        nullable = problem.dataset.fill is not None
+        nullable, earlier = (
+            problem.dataset.fill is not None,
+            None if start is None else self._trained,
+        )
         judged = checked_validation(validation, executor, nullable=nullable)
         start = self._untrained(problem) if start is None else start.with_new_average()
         validated = epoch_validation(judged, problem, executor, start.epoch)
@@ -202,7 +205,10 @@ class StochasticRanker(LinearRanker):
         best = state.best if validated.patience is not None else None
         weights = state.model if best is None else best
         is_batch = start.epoch > 0 and n_epochs == 1  # of `partial_fit`: a few queries tell little
-        return self._finish(problem, state, weights, plan.shards, n_draws, warns=not is_batch)
+        self._finish(problem, state, weights, plan.shards, n_draws, warns=not is_batch)
+        # Unlabelled queries on which views were made to agree count as trained on, too.
+        used = {id(s.dataset): (s.dataset, number > 0) for number, s in enumerate(problem.sources)}
+        return self._record(list(used.values()), executor, earlier)
 
     def _plan(
         self, problem: PairProblem, executor: Executor, n_epochs: int, start: AveragedState

@@ -15,6 +15,7 @@ from dranking.bilinear.model import BilinearModel
 from dranking.max_margin.bounds.report import RiskBounds
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures.by_name import get_measure, higher_is_better
+from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import PerQuery
 from dranking.models.linear.model import LinearModel
 from dranking.report.training_study import Training
@@ -58,6 +59,9 @@ class Content:
         champion.
     command
         Command that makes the model again.
+    overlaps
+        How many of the judged queries were trained on: by the model (""), and by the champion
+        (", champion").
     bounds
         Risk bounds; or text that says why there are none.
     """
@@ -77,6 +81,7 @@ class Content:
     max_drift: float | None = None
     resampling: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
+    overlaps: Mapping[str, Overlap] = field(default_factory=dict)
     bounds: RiskBounds | str = "the training data was not given."
 
     @property

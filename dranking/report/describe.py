@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import forms_of, source_names
 from dranking.data.dataset import Dataset
+from dranking.data.forms_dataset import before_scaling
 from dranking.data.scaling import FeatureMoments, feature_moments, standard_of
 from dranking.data.steps import check_filled_alike
 from dranking.engine.executor import Executor
@@ -20,9 +21,8 @@ from dranking.errors import DataError
 from dranking.max_margin.bounds.report import RiskBounds, risk_bounds
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures.by_name import get_measure
-from dranking.metrics.per_query import PerQuery
-from dranking.models.evaluation import evaluate
-from dranking.models.linear.model import LinearModel
+from dranking.models.evaluation import Evaluation, evaluate
+from dranking.models.linear.model import UNSCALED, LinearModel
 from dranking.models.linear.scoring import Transforms, locate_features
 from dranking.report.content import Content, measures_of
 from dranking.report.training_study import study_training
@@ -61,17 +61,23 @@ def describe(
     executor
         Executor of all passes over the data.
     """
+    if train is not None:
+        _check_filled_as_trained(model, train)
+        _check_is_of_model(model, train)
 
-    def measured(measured_model: Any) -> PerQuery:
+    def measured(measured_model: Any) -> Evaluation:
         names = measures_of(metric)
-        return evaluate(measured_model, judged, names, convention, executor=executor).per_query
+        return evaluate(measured_model, judged, names, convention, executor=executor)
 
+    ours, theirs = measured(model), None if champion is None else measured(champion)
+    overlaps = {"": ours.trained_on, ", champion": None if theirs is None else theirs.trained_on}
     content = Content(
         model=model,
         metric=get_measure(metric).name,
         convention=get_convention(convention).name,
-        challenger=measured(model),
-        champion=None if champion is None else measured(champion),
+        challenger=ours.per_query,
+        champion=None if theirs is None else theirs.per_query,
+        overlaps={role: found for role, found in overlaps.items() if found is not None},
         lengths=list_lengths(judged, executor),
         scales=feature_scales(model, judged, executor),
         facts={
@@ -82,7 +88,6 @@ def describe(
     )
     if train is None:
         return content
-    _check_filled_as_trained(model, train)
     training = study_training(
         model,
         train,
@@ -93,6 +98,19 @@ def describe(
         executor=executor,
     )
     return replace(content, training=training, bounds=bounds_of(model, train, convention, executor))
+
+
+def _check_is_of_model(model: LinearModel, train: Dataset) -> None:
+    """Raise DataError if a model records another data set as its training data."""
+    facts = model.provenance.get("data") or {}
+    known = {facts[name] for name in ("fingerprint", UNSCALED) if name in facts}
+    if known and not known & {train.fingerprint, before_scaling(train).fingerprint}:
+        raise DataError(
+            f"the training data that was given is not that of the model: its fingerprint is "
+            f"{train.fingerprint}, with {train.n_queries:,} queries, and the model was trained on "
+            f"{facts['fingerprint']}, with {facts.get('n_queries', 0):,} queries. Give the data "
+            "that the model was trained on, or no training data."
+        )
 
 
 def _check_filled_as_trained(model: LinearModel, train: Dataset) -> None:

@@ -44,7 +44,8 @@ def page_of(content: Content, title: str = "Ranking model") -> Page:
     ranker = content.model.provenance.get("ranker", "linear model")
     return Page(
         title=title,
-        subtitle=f"{ranker}, judged under the {content.convention} convention.{_zeros(content)}",
+        subtitle=f"{ranker}, judged under the {content.convention} convention."
+        f"{_zeros(content)}{_trained_on(content)}",
         facts=facts,
         sections=tuple(sections_of(content)),
         good=good,
@@ -62,6 +63,13 @@ def _zeros(content: Content) -> str:
         f" This convention counts {name} as 0 for the {n_short:,} of "
         f"{content.challenger.n_queries:,} queries with fewer than {k} documents."
     )
+
+
+def _trained_on(content: Content) -> str:
+    """How many of the judged queries the model and the champion were trained on."""
+    names = {"": "The model", ", champion": "The champion"}
+    said = [f" {names[role]}: {found.text}." for role, found in content.overlaps.items()]
+    return "".join(said)
 
 
 def sections_of(content: Content) -> Iterator[Section]:

@@ -24,8 +24,8 @@ class Outcome:
     aliases
         Version of every alias of the registry after the run.
     notes
-        Sentences about the data: parts that are set aside, repeated or withdrawn, and queries that
-        are in several parts.
+        Sentences about the data: parts that are set aside, repeated or withdrawn, queries that are
+        in several parts, and judged queries that are left out or were trained on.
     done, skipped
         Names of the stages that this run has executed, and of the stages that an earlier run had
         finished.
@@ -60,6 +60,10 @@ class Outcome:
             "metrics": self.results.evaluate.metrics,
             "reasons": [asdict(reason) for reason in self.results.gate.reasons],
             "gate": self.results.gate.statement,
+            "left_out": self.results.ingest.n_left_out,
+            "trained_on": {
+                role: found.as_json() for role, found in self.results.evaluate.trained_on.items()
+            },
             "stages": {stage: asdict(cost) for stage, cost in self.costs.items()},
             "done": list(self.done),
             "skipped": list(self.skipped),

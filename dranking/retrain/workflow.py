@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from dranking.engine.executor import Executor
 from dranking.files.places import Place
-from dranking.metrics.per_query import PerQuery
+from dranking.models.evaluation import Evaluation
 from dranking.report.content import Content
 from dranking.retrain.config.config import RetrainConfig
 from dranking.retrain.gate.gate import PartDrift
@@ -130,7 +130,7 @@ class Workflow(Protocol):
         """Load the model from a folder that holds the files of a version."""
         ...
 
-    def measure(self, model: Any, measures: Sequence[str]) -> PerQuery:
+    def measure(self, model: Any, measures: Sequence[str]) -> Evaluation:
         """Measure a model on the queries held out, under the gate's convention."""
         ...
 

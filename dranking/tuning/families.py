@@ -19,6 +19,7 @@ from dranking.max_margin.estimator import MaxMarginRanker
 from dranking.models.linear.checks import check_training_data
 from dranking.models.linear.estimator import LinearRanker
 from dranking.models.linear.model import LinearModel
+from dranking.models.linear.query_record import unrecorded
 from dranking.pairwise.lcra import LCRA
 from dranking.pairwise.options import SGD
 from dranking.pairwise.ranksvm import RankLogistic, RankSVM
@@ -192,7 +193,8 @@ def refitted_paths(
     paths = []
     for setting in settings:
         try:
-            coef = fit(train, setting, executor).coef_
+            with unrecorded():
+                coef = fit(train, setting, executor).coef_
         except DivergedError:
             coef = np.full(size, np.nan)
         paths.append(ModelPath(setting, everything, [coef]))

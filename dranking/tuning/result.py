@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dranking.metrics.measures.by_name import SQUARED_ERROR
+from dranking.metrics.overlap import Overlap
 from dranking.models.linear.model import LinearModel
 from dranking.models.linear.options import json_ready
 from dranking.tuning.choice import GridPoint, Rule
@@ -56,6 +57,8 @@ class TuningResult:
         The model trained on all training data with the chosen setting.
     metric, convention
         Names of the metric and of its convention.
+    trained_on
+        How many of the queries of the validation data are trained on; None without such data.
     """
 
     chosen: Chosen
@@ -66,6 +69,7 @@ class TuningResult:
     model: LinearModel
     metric: str
     convention: str
+    trained_on: Overlap | None = None
 
     def __repr__(self) -> str:
         def of(point: Chosen) -> str:
@@ -85,7 +89,7 @@ class TuningResult:
         return frame
 
     def as_json(self) -> dict[str, Any]:
-        """``{"chosen", "best", "rule", "selected", "grid"}``, for JSON.
+        """``{"chosen", "best", "rule", "selected", "grid", "trained_on"}``, for JSON.
 
         Null stands for the score of a diverged training, for an unknown standard error and for an
         eta0 that follows from the data; "inf" is the eta0 of pure Pegasos.
@@ -97,6 +101,7 @@ class TuningResult:
             "rule": self.rule,
             "selected": list(self.selected),
             "grid": grid,
+            "trained_on": None if self.trained_on is None else self.trained_on.as_json(),
         }
 
     def to_table(self) -> pa.Table:

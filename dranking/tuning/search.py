@@ -22,6 +22,7 @@ from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_con
 from dranking.metrics.measures.by_name import SQUARED_ERROR, get_measure, higher_is_better
 from dranking.models.linear.model import LinearModel
 from dranking.models.linear.options import json_ready
+from dranking.models.linear.query_record import overlap_of
 from dranking.tuning.choice import GridPoint, Rule, check_rule, choose, default_rule, edge_of
 from dranking.tuning.families import Family, ModelName, family_of, tunable_of
 from dranking.tuning.folds import QueryKFold
@@ -152,6 +153,9 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     best = choose(points, "best", feature_penalty, higher)
     _warn_of_edge(best, points)
     search = _search_facts(plan, preference, axes, names)
+    overlap = None
+    if isinstance(how, Dataset):
+        overlap = overlap_of(final, how.query_ids(), how, run)
     return TuningResult(
         chosen=_without_error(point),
         best=_without_error(best),
@@ -161,6 +165,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         model=with_provenance(final, search, plan.criterion, point),
         metric=plan.criterion.measure,
         convention=plan.criterion.convention.name,
+        trained_on=overlap,
     )
 
 

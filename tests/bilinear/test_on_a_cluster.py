@@ -53,6 +53,8 @@ def assert_same(found, expected):
         )
     curves = ([replace(p, seconds=0.0) for p in r.learning_curve_] for r in (found, expected))
     assert next(curves) == next(curves)
+    files = {r.to_model().trained_queries().content for r in (found, expected)}
+    assert len(files) == 1
 
 
 @pytest.mark.cluster

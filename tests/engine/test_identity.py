@@ -43,6 +43,7 @@ def test_greedy_rankrls(dataset, client):
         assert fit.selected_ == fits[0].selected_
         np.testing.assert_array_equal(fit.lqo_error_, fits[0].lqo_error_)
         np.testing.assert_array_equal(fit.coef_, fits[0].coef_)
+        assert fit.to_model() == fits[0].to_model()  # with the checksum of its training queries
 
 
 @pytest.mark.parametrize(

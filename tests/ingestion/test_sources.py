@@ -15,7 +15,7 @@ from dask.utils import parse_bytes
 
 import dranking as dr
 from dranking.data.tables.any_table import as_stream
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, DataWarning, UsageError
 from dranking.ingestion.rows.scratch import Scratch
 
 
@@ -108,7 +108,7 @@ def test_missing_values_without_a_policy(tmp_path):
     with pytest.raises(DataError, match=r"0\.parquet: row 1, column 'a'.*missing.*--null"):
         dr.ingest(tmp_path / "lake", tmp_path / "d")
     write(tmp_path / "lake", frame([1], b=[1.0]), "1.parquet")
-    with pytest.raises(DataError, match=r"1\.parquet: it lacks 'a'.*--null"):
+    with pytest.raises(DataError, match=r"1\.parquet: lacks 'a'.*has 'b'.*--null"):
         dr.ingest(tmp_path / "lake", tmp_path / "d")
     write(tmp_path / "ids", frame([1, None], a=[1.0, 2.0]))
     with pytest.raises(DataError, match=r"rows\.parquet: row 1: qid is missing"):
@@ -149,8 +149,9 @@ def test_a_column_of_nulls_without_a_type_in_one_file(tmp_path, null, first):
 def test_a_column_that_the_first_file_lacks(tmp_path):
     write(tmp_path / "lake", frame([1, 2], a=[1.0, 2.0]), "0.parquet")
     write(tmp_path / "lake", frame([3, 4], a=[1.0, 2.0], b=[1.0, 2.0]), "1.parquet")
-    with pytest.raises(DataError, match=r"1\.parquet: it adds 'b', unlike .*0\.p.*--null zero"):
-        dr.ingest(tmp_path / "lake", tmp_path / "d")
+    with pytest.warns(DataWarning, match=r"1\.parquet: left out 'b', which .*0\.p.* not have"):
+        stored, _ = dr.ingest(tmp_path / "lake", tmp_path / "c")
+    assert values_of(stored).tolist() == [[1], [2], [1], [2]]
     stored, _ = dr.ingest(tmp_path / "lake", tmp_path / "d", rows=dr.RowRules(null="zero"))
     assert values_of(stored).tolist() == [[1, 0], [2, 0], [1, 1], [2, 2]]
 
@@ -220,13 +221,12 @@ def test_appended_queries(tmp_path):
 APPENDED = {
     "docid": {"docid": [9, 8, 7]},
     "weight": {"weight": [2.0, 2.0, 2.0]},
-    "y": {"y": [1.0, 2.0, 3.0]},
 }
 
 
 @pytest.mark.parametrize("form", ["parquet", "table", "dask"])
 @pytest.mark.parametrize("name", APPENDED)
-def test_columns_that_only_appended_data_has_are_never_dropped(tmp_path, name, form):
+def test_ids_and_weights_that_only_appended_data_has_are_never_dropped(tmp_path, name, form):
     dr.ingest(frame([1, 2], x=[1.0, 2.0]), tmp_path / "d")
     rows = frame([7, 7, 8], x=[3.0, 4.0, 5.0], **APPENDED[name])
     source = rows
@@ -238,13 +238,30 @@ def test_columns_that_only_appended_data_has_are_never_dropped(tmp_path, name, f
     told = rf"has no column '{name}'.*--exclude {name} \(Columns.*--overwrite"
     with pytest.raises(DataError, match=told):
         dr.ingest(source, tmp_path / "d", append=True)
-    declared = {"docid": "docid", "weight": "weight"}
-    declares = dr.Columns(**declared) if name in declared else dr.Columns(features=["x", name])
+    declares = dr.Columns(docid="docid", weight="weight")
     with pytest.raises(DataError, match=told):
         dr.ingest(source, tmp_path / "d", append=True, columns=declares)
     left_out = dr.Columns(exclude=[name])
     both, _ = dr.ingest(source, tmp_path / "d", append=True, columns=left_out)
     assert values_of(both)[:, 0].tolist() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("form", ["parquet", "table", "dask"])
+def test_features_that_only_appended_data_has_are_left_out_with_a_line(tmp_path, form):
+    dr.ingest(frame([1, 2], x=[1.0, 2.0]), tmp_path / "d")
+    rows = frame([7, 7, 8], y=[1.0, 2.0, 3.0], x=[3.0, 4.0, 5.0])
+    source = rows
+    if form == "parquet":
+        write(tmp_path / "b", rows)
+        source = tmp_path / "b"
+    if form == "dask":
+        source = pytest.importorskip("dask.dataframe").from_pandas(rows, npartitions=1)
+    named = dr.Columns(features=["x", "y"])
+    with pytest.raises(DataError, match=r"'y' is asked for as a feature, and the data set"):
+        dr.ingest(source, tmp_path / "d", append=True, columns=named)
+    with pytest.warns(DataWarning, match=r"left out 'y', which the data set .* does not have"):
+        both, _ = dr.ingest(source, tmp_path / "d", append=True)
+    assert values_of(both).tolist() == [[1], [2], [3], [4], [5]]
 
 
 def test_grades_and_other_names_of_appended_data(tmp_path):

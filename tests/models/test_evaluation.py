@@ -53,19 +53,28 @@ def test_values_of_each_query_are_those_of_a_loop(convention, max_documents):
     assert found.n_excluded == len(excluded) > 0
 
 
+NOT_KNOWN = {"n_judged": 40, "n_trained_on": None, "n_other_documents": 0}
+
+
 def test_json_is_the_contract():
     found = dr.evaluate(model_of([0], [1.0]), random_problem().dataset(), ["NDCG@10", "map"])
     assert found.as_json() == {
         "metrics": {"ndcg@10": found.metrics["ndcg@10"], "map": found.metrics["map"]},
         "n_queries": 40,
         "n_excluded": found.n_excluded,
+        "trained_on": NOT_KNOWN,
     }
 
 
 def test_a_query_that_does_not_count_is_null_in_json():
     data = dr.from_arrays(np.ones((2, 1)), [0, 0], [1, 1])
     found = dr.evaluate(model_of([0], [1.0]), data, ["map"], "standard")
-    assert found.as_json() == {"metrics": {"map": None}, "n_queries": 1, "n_excluded": 1}
+    assert found.as_json() == {
+        "metrics": {"map": None},
+        "n_queries": 1,
+        "n_excluded": 1,
+        "trained_on": NOT_KNOWN | {"n_judged": 1},
+    }
 
 
 def test_features_are_found_by_name():

@@ -91,11 +91,13 @@ def test_parts_that_went_to_another_host_are_not_published(tmp_path, data, write
     write(data, output, ThreadExecutor(2))
 
 
+@pytest.mark.filterwarnings("ignore:.*are in .* already:dranking.errors.DataWarning")
 def test_an_append_whose_parts_went_to_another_host_changes_nothing(tmp_path, data):
     output = tmp_path / "store"
     before = build_statistics(data, output).manifest
+    others = random_problem(2, n_queries=9, n_features=3).dataset(max_documents=10)
     with pytest.raises(UsageError, match="store: is not the same directory on all hosts"):
-        append_queries(output, data, repeated=True, executor=Elsewhere(tmp_path))
+        append_queries(output, others, executor=Elsewhere(tmp_path))
     assert StatisticsDataset(output).manifest == before
 
 

@@ -163,7 +163,7 @@ def test_data_without_labels(frame):
 
 def test_comparisons(frame):
     a, b = dr.evaluate("a", frame), dr.evaluate("b", frame)
-    assert dr.compare(a, b) == dr.compare(a.per_query, b.per_query)
+    assert dr.compare(a, b).metrics == dr.compare(a.per_query, b.per_query).metrics
     with pytest.raises(UsageError, match=r"give judged data .* dranking\.compare\(a, b, data\)"):
         dr.compare("a", b)
     with pytest.raises(UsageError, match="a RankRLS holds no values of queries"):

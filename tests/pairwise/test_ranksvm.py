@@ -157,7 +157,8 @@ def test_blocks_that_do_not_fit_are_read_in_every_pass(problem, limit, tmp_path,
     read = counted_reads(stored, monkeypatch)
     dr.RankSVM(0.1).fit(stored, executor=executor)
     assert sorted(set(read)) == list(range(stored.n_blocks))
-    assert (len(read) == stored.n_blocks) == (limit is None)
+    # The last pass reads few columns: it is over the queries that the model was trained on.
+    assert (len(read) == 2 * stored.n_blocks) == (limit is None)
 
 
 def test_threads_and_reading_anew_change_no_bit(problem, tmp_path):

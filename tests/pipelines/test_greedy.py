@@ -51,8 +51,8 @@ def test_everything_is_written_and_agrees(run, parts, tmp_path):
     result, _ = run("--regularization", "2^0..2^3")
     output = tmp_path / "run"
     assert sorted(path.name for path in output.iterdir()) == [
-        "curves.svg", "model.json", "per_query.parquet", "result.json", "test.zarr", "train.zarr",
-        "validation.zarr",
+        "curves.svg", "model.json", "model.queries", "per_query.parquet", "result.json",
+        "test.zarr", "train.zarr", "validation.zarr",
     ]  # fmt: skip
     assert json.loads((output / "result.json").read_text()) == result
     model = dr.load_model(output / "model.json")

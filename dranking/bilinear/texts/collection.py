@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, StrictStr, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    NonNegativeInt,
+    StrictBool,
+    StrictStr,
+    ValidationError,
+)
 
 from dranking.bilinear.texts.tfidf import TextVectorizer
 from dranking.data.tables.ids import as_ids
@@ -52,6 +59,8 @@ class Collection:
     stored
         Directory from which the collection was loaded, or None. A loaded collection is sent to
         workers as this path, and the workers load the directory.
+    is_numbered
+        Whether the ids are numbers of rows, since no ids were given.
     """
 
     vectors: Any
@@ -61,6 +70,7 @@ class Collection:
     words: tuple[str, ...] | None = None
     vectorizer: TextVectorizer | None = None
     stored: Stored | None = None
+    is_numbered: bool = False
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if self.stored is None:
@@ -126,6 +136,7 @@ class Collection:
             arrays["idf"] = self.vectorizer.idf
         facts = {
             "n_words": self.n_words,
+            "is_numbered": self.is_numbered,
             "class_names": self.class_names,
             "words": self.words,
             "vectorizer": None if self.vectorizer is None else dict(self.vectorizer.options),
@@ -138,6 +149,7 @@ class _Facts(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     n_words: NonNegativeInt
+    is_numbered: StrictBool
     class_names: tuple[StrictStr, ...]
     words: tuple[StrictStr, ...] | None
     vectorizer: dict[str, Any] | None
@@ -167,7 +179,9 @@ def load_collection(path: AnyPlace) -> Collection:
         if classes is not None:
             _check_classes(classes, n_documents, len(facts.class_names))
         names = facts.class_names
-        return Collection(vectors, ids, classes, names, words, vectorizer, stored)
+        return Collection(
+            vectors, ids, classes, names, words, vectorizer, stored, facts.is_numbered
+        )
     except ValidationError as error:
         raise DataError(f"{path} is damaged ({problems_in(error, 'manifest')}).") from error
     except (KeyError, TypeError, ValueError, OverflowError) as error:

@@ -59,7 +59,12 @@ def collection(
         _check_length("labels", len(labels), n)
         classes, names = _as_classes(labels)
     return Collection(
-        matrix, own_ids, classes, names, None if words is None else tuple(map(str, words))
+        matrix,
+        own_ids,
+        classes,
+        names,
+        None if words is None else tuple(map(str, words)),
+        is_numbered=ids is None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from dranking.cli.options.shared import names_in
-from dranking.cli.output import note, print_json, print_table, progress_shown
+from dranking.cli.output import note, print_json, print_line, print_table, progress_shown
 from dranking.errors import UsageError
 from dranking.files.places import Place
 
@@ -46,13 +46,15 @@ def evaluate_collection(
 
 
 def print_evaluation(result: Any, as_json: bool) -> None:
-    """Print the measures and the test error."""
+    """Print the measures, the test error, and how many queries were trained on."""
     summary = result.per_query.summary()
     if as_json:
-        print_json({**summary.as_json(), "error": result.error})
+        overlap = result.trained_on.as_json()
+        print_json({**summary.as_json(), "error": result.error, "trained_on": overlap})
         return
     rows = [*summary.metrics.items(), ("test error", result.error)]
     print_table(f"{summary.n_queries:,} queries", ["metric", "mean"], rows)
+    print_line(result.trained_on.text)
 
 
 def predict_collection(

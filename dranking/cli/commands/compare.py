@@ -15,7 +15,7 @@ from dranking.cli.options.scorers import (
     ranks_by_column,
 )
 from dranking.cli.options.shared import DEFAULT_METRICS, Convention, Json, Metrics, names_in
-from dranking.cli.output import format_value, print_json, print_table
+from dranking.cli.output import format_value, print_json, print_line, print_table
 from dranking.cli.parsing.option_groups import grouped
 from dranking.errors import UsageError
 from dranking.files.places import Place
@@ -89,6 +89,9 @@ def compare(
     interval = f"A - B [{confidence:.0%}]"
     headings = ["metric", "A", "B", interval, "p (Holm)", "p of signs", "win / tie / loss"]
     print_table(f"A = {a}, B = {scored[1]}: {result.n_queries:,} queries", headings, rows)
+    for name, overlap in result.trained_on.items():
+        if overlap is not None:
+            print_line(f"{name.upper()}: {overlap.text}")
 
 
 def _per_query(
@@ -112,4 +115,4 @@ def _per_query(
     if not isinstance(scored, str):
         scorer = open_scorer(scored, columns, data, score_column)
     dataset = open_judged(data, [scorer], columns)
-    return measure(scorer, dataset, names_in(metrics), convention, executor=executor).per_query
+    return measure(scorer, dataset, names_in(metrics), convention, executor=executor)

@@ -28,7 +28,7 @@ from dranking.cli.options.shared import (
     Queries,
     names_in,
 )
-from dranking.cli.output import note, print_json, print_table
+from dranking.cli.output import note, print_json, print_line, print_table
 from dranking.cli.parsing.option_groups import grouped
 from dranking.errors import UsageError
 from dranking.files.places import Place
@@ -110,3 +110,5 @@ def _print_means(result: Evaluation, convention: str, as_json: bool) -> None:
     left_out = f", {result.n_excluded:,} of them left out" if result.n_excluded else ""
     title = f"{result.n_queries:,} queries{left_out}, {convention} convention"
     print_table(title, ["metric", "mean"], list(result.metrics.items()))
+    if result.trained_on is not None:
+        print_line(result.trained_on.text)

@@ -13,7 +13,7 @@ from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
 from dranking.cli.options.scorers import open_judged, open_scorer, ranks_by_column
 from dranking.cli.options.shared import Convention, Data, Json, Output, Overwrite, metric_option
-from dranking.cli.output import note, print_json
+from dranking.cli.output import note, print_json, print_line
 from dranking.cli.parsing.option_groups import grouped
 from dranking.cli.parsing.typed_command import typed_command
 from dranking.files.places import Place, is_local
@@ -93,9 +93,15 @@ def report(
         facts = _origin(typed_command(context), files)
         content = replace(content, facts={**content.facts, **facts})
         atomic_write(output, render(page_of(content, title)), overwrite=overwrite)
+    found = content.overlaps
     if as_json:
-        print_json({"output": str(output)})
+        known = {
+            f"trained_on{role[2:] and '_' + role[2:]}": o.as_json() for role, o in found.items()
+        }
+        print_json({"output": str(output), **known})
     else:
+        for role, overlap in found.items():
+            print_line(f"{role[2:] or 'model'}: {overlap.text}")
         note(f"report written to {output}")
 
 

@@ -89,10 +89,12 @@ def append(
     as_json: Json = False,
 ) -> None:
     """Add the queries of new data. The data of queries in the store is not needed."""
-    from dranking.rankrls.gram.statistics_store import append_queries
+    from dranking.rankrls.gram.statistics_store import added_to, append_queries
+    from dranking.rankrls.statistics.dataset import StatisticsDataset
 
     with execution.running(memory_limit=memory_limit) as executor:
-        source = columns.open_later(data)
+        known = added_to(StatisticsDataset(store), columns.null != "error")
+        source = columns.open_added(data, known)
         grown = append_queries(
             store,
             source,

@@ -28,7 +28,7 @@ from dranking.cli.options.shared import (
     names_in,
 )
 from dranking.cli.options.tune import DEFAULT_MODEL, Comparison, OfModels, TuneModel
-from dranking.cli.output import note, print_json, print_table
+from dranking.cli.output import note, print_json, print_line, print_table
 from dranking.cli.parsing.option_groups import given, grouped
 from dranking.errors import UsageError
 from dranking.files.places import Place
@@ -126,6 +126,8 @@ def tune(
         print_json(result.as_json())
         return
     _print_tuned(result, metric, "validation" if by.criterion is None else "leave-query-out")
+    if result.trained_on is not None:
+        print_line(f"validation: {result.trained_on.text}")
     note(f"model written to {output}")
 
 

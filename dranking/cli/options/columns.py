@@ -14,7 +14,7 @@ from dranking.files.places import Place
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
     from dranking.data.null_fill import NullPolicy
-    from dranking.data.roles import Columns
+    from dranking.data.roles import Columns, KnownFeatures
     from dranking.models.linear.model import LinearModel
 
 
@@ -107,6 +107,10 @@ class ColumnOptions:
         """
         needed = None if train is None else train.feature_names
         return self._open(path, replace(self.columns.nullable_if(True), needed=needed))
+
+    def open_added(self, path: Place, known: KnownFeatures) -> Dataset:
+        """Open data that is added to data with these features, whose missing values it takes."""
+        return self._open(path, replace(self.columns.nullable_if(True), known=known))
 
     def open_training_of(self, model: LinearModel, path: Place) -> Dataset:
         """Open the training data of a model, whose missing values are filled as for the model."""

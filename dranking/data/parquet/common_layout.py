@@ -2,47 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
-from dranking.data.roles import Columns
-from dranking.data.tables.columns import Layout, find_layout, value_type
+from dranking.data.roles import RESERVED, Columns, KnownFeatures
+from dranking.data.tables.columns import Layout, features_beside, find_layout, value_type
 from dranking.data.tables.ids import is_text
+from dranking.data.tables.later_features import compare_features, say_left_out
 from dranking.data.tables.numeric_values import is_number
 from dranking.data.tables.recorded_steps import Schemas
 from dranking.errors import DataError
 
 
-def common_layout(schemas: Schemas, columns: Columns) -> Layout:
-    """Roles of the columns, equal in all files, with the features in the order of the first file.
+def common_layout(schemas: Schemas, columns: Columns, *, may_lack: bool = False) -> Layout:
+    """Roles of the columns of all files, with the features in the order of the first file.
 
-    A column of nulls without a type, as writers make it of values that are all missing, has the
-    type that it has in the first file that knows one.
+    The features are those of earlier data (`Columns.known`), or those of the first file, which
+    other files have in any order (`dranking.data.tables.later_features`). A column of nulls without
+    a type, as writers make it of values that are all missing, has the type that it has in the first
+    file that knows one.
+
+    Parameters
+    ----------
+    schemas
+        File and schema, in order.
+    columns
+        The roles that the caller gives to columns.
+    may_lack
+        Whether a file may lack features of other files, which are missing values then; the features
+        of all files count.
 
     Raises
     ------
     DataError
-        If columns are missing, of a wrong type, or not the same in all files.
+        If columns are missing, of a wrong type, or have other roles than in the first file.
     UsageError
         If a column is named for two purposes.
     """
     schemas = with_types(schemas)
-    layouts = [(where, find_layout(schema, columns, where)) for where, schema in schemas]
-    first_place, first = layouts[0]
-    for where, other in layouts[1:]:
+    if may_lack:
+        schemas = _with_lacking(schemas, columns)
+    known, layouts = columns.known, []
+    left_out: dict[str, str] = {}
+    for where, schema in schemas:
+        layout = _layout(schema, columns, known, where)
+        if known is not None and layout.width is None:
+            found = _features_of(schema, columns, layout)
+            for name in compare_features(found, known, where, columns.features).new:
+                left_out.setdefault(name, where)
+        elif layout.width is None:
+            known = KnownFeatures(layout.columns, where)
+        layouts.append(layout)
+    (first_place, _), first = schemas[0], layouts[0]
+    for (where, _), other in zip(schemas[1:], layouts[1:], strict=True):
         difference = _difference(first, other)
         if difference:
             raise DataError(
                 f"{where}: {difference}, unlike {first_place}; the files of a data set must have "
                 "the same columns."
             )
+    if known is not None:
+        say_left_out(left_out, known)
+        if first.width is None:
+            first = replace(first, columns=known.names)
     return replace(
         first,
         qid_is_text=_is_text(schemas, first.roles.qid),
         doc_id_is_text=first.roles.docid is not None and _is_text(schemas, first.roles.docid),
     )
+
+
+def _layout(schema: pa.Schema, columns: Columns, known: KnownFeatures | None, where: str) -> Layout:
+    """The columns of a file by role, without features that are not known."""
+    if known is None or columns.features is not None or columns.needed is not None:
+        return find_layout(schema, columns, where)
+    there = [name for name in known.names if name in schema.names]
+    return find_layout(schema, replace(columns, needed=there), where)
+
+
+def _features_of(schema: pa.Schema, columns: Columns, layout: Layout) -> Sequence[str]:
+    """The features that the caller asks for, or all that a file has."""
+    if columns.features is not None or columns.needed is not None:
+        return layout.columns
+    return features_beside(schema, columns, layout.roles)
+
+
+def _with_lacking(schemas: Schemas, columns: Columns) -> Schemas:
+    """The schemas with the features of all files, or of earlier data."""
+    roles = {*RESERVED, columns.qid, columns.relevance, columns.docid, columns.weight}
+    fields = {field.name: field for _, schema in schemas for field in reversed(schema)}
+    names = [name for name in fields if name not in roles and not is_text(fields[name].type)]
+    if columns.known is not None:
+        names = [*columns.known.names]
+    wanted = [fields.get(name, pa.field(name, pa.float32())) for name in names]
+    return [(where, _with_fields(schema, wanted)) for where, schema in schemas]
+
+
+def _with_fields(schema: pa.Schema, wanted: Sequence[pa.Field]) -> pa.Schema:
+    for field in wanted:
+        if field.name not in schema.names:
+            schema = schema.append(field)
+    return schema
 
 
 def with_types(schemas: Schemas) -> Schemas:
@@ -62,11 +124,10 @@ def _with_types(schema: pa.Schema, known: Mapping[str, pa.Field]) -> pa.Schema:
 
 
 def _difference(first: Layout, other: Layout) -> str:
-    """In words, the difference of a file's columns from those of the first file; empty if equal."""
+    """In words, the difference of a file's roles from those of the first file; empty if equal."""
     if first.width != other.width:
         return f"its features are {_form(other)}, not {_form(first)}"
-    ours = {*first.roles.names, *first.columns}
-    theirs = {*other.roles.names, *other.columns}
+    ours, theirs = {*first.roles.names}, {*other.roles.names}
     parts = []
     if ours - theirs:
         parts.append(f"it lacks {', '.join(map(repr, sorted(ours - theirs)[:10]))}")

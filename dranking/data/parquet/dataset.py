@@ -61,6 +61,8 @@ class ParquetDataset(Dataset):
         Largest number of documents in a block, unless a single query is larger.
     may_lie_apart
         Open also files in which rows of a query lie apart, see `Dataset.rows_apart`.
+    may_lack
+        Whether files may lack features of other files, which are missing values then.
 
     Raises
     ------
@@ -80,6 +82,7 @@ class ParquetDataset(Dataset):
         where: str | None = None,
         max_documents: int = MAX_BLOCK_DOCUMENTS,
         may_lie_apart: bool = False,
+        may_lack: bool = False,
     ) -> None:
         given = [source] if isinstance(source, str | os.PathLike | UPath) else source
         footers = read_footers(find_files(given, where), columns.folder_features)
@@ -90,7 +93,7 @@ class ParquetDataset(Dataset):
             (footer.part.path, pa.ipc.read_schema(pa.py_buffer(footer.schema)))
             for footer in footers
         ]
-        self._layout = common_layout(schemas, columns)
+        self._layout = common_layout(schemas, columns, may_lack=may_lack)
         self.feature_names = self._layout.feature_names
         self._nullable = columns.may_miss(self.feature_names)
         self.has_nulls = bool(self._nullable.any())

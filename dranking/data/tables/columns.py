@@ -126,6 +126,11 @@ def find_layout(schema: pa.Schema, columns: Columns, where: str) -> Layout:
     )
 
 
+def features_beside(schema: pa.Schema, columns: Columns, roles: Roles) -> list[str]:
+    """Names of the columns that have no other role and are not left out."""
+    return [field.name for field in _possible_features(schema, columns, roles)]
+
+
 def value_type(schema: pa.Schema, name: str) -> pa.DataType:
     """Type of a column's values; for a pandas categorical, the type of the categories."""
     kind = schema.field(name).type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dranking.errors import DataError
 
@@ -18,6 +18,11 @@ def index_of(name: str) -> int:
     """The number of a feature with a default name, counted from 1; 0 for another name."""
     found = re.fullmatch(r"f([1-9][0-9]{0,8})", name)
     return int(found[1]) if found else 0
+
+
+def width_of_text(names: Sequence[str]) -> int | None:
+    """The number of features of text whose features have these names; None for other names."""
+    return len(names) if tuple(names) == default_feature_names(len(names)) else None
 
 
 def check_feature_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dranking.data.parquet.common_layout import common_layout, with_types
+from dranking.data.parquet.common_layout import common_layout
 from dranking.data.parquet.hive_folders import ReadFooter
-from dranking.data.roles import DOC_ID, RELEVANCE, RESERVED, WEIGHT, Columns
+from dranking.data.roles import DOC_ID, RELEVANCE, RESERVED, WEIGHT, Columns, KnownFeatures
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.tables.columns import Layout
 from dranking.data.tables.ids import as_ids
@@ -52,33 +52,29 @@ class ColumnRules:
         }
         return replace(self.asked, **names)
 
+    @property
+    def known(self) -> KnownFeatures | None:
+        """The features by which the rows are read: those of the data set, or those given."""
+        if self.before is None:
+            return self.asked.known
+        owner = f"the data set {self.before.path}"
+        return KnownFeatures(self.before.feature_names, owner, self.may_lack)
+
     def layout(self, schemas: Schemas) -> Layout:
-        """Roles of the columns of all files, which are those of the data set before.
+        """Roles of the columns of all files; the features are those of the data set before.
 
         Raises
         ------
         DataError
-            As `united_layout`, and if there are columns that the data set does not have.
+            As `common_layout`, and if there are ids, grades or weights that the data set does not
+            have.
         UsageError
-            As `united_layout`.
+            As `common_layout`.
         """
-        columns = self.columns
-        found = united_layout(schemas, columns, allow_absent=self.may_lack)
-        if self.before is None:
-            return found
-        _check_known(schemas, found, self.asked, self.before)
-        if found.width is not None:
-            return found
-        roles, features = found.roles, self.before.feature_names
-        same = Columns(
-            roles.qid,
-            roles.relevance,
-            roles.docid,
-            roles.weight,
-            features,
-            folder_features=columns.folder_features,
-        )
-        return united_layout(schemas, same, allow_absent=self.may_lack)
+        if self.before is not None:
+            _check_roles(schemas, self.asked, self.before)
+        columns = replace(self.columns, known=self.known)
+        return common_layout(schemas, columns, may_lack=self.may_lack)
 
 
 def _left_open(role: str, known: str | None, asked: Columns) -> str | None:
@@ -91,8 +87,8 @@ def _left_open(role: str, known: str | None, asked: Columns) -> str | None:
     return None if role in (DOC_ID, WEIGHT) and known in asked.exclude else known
 
 
-def _check_known(schemas: Schemas, found: Layout, asked: Columns, before: StoredDataset) -> None:
-    """Raise DataError if rows to append have columns that the data set does not have."""
+def _check_roles(schemas: Schemas, asked: Columns, before: StoredDataset) -> None:
+    """Raise DataError if rows to append have ids, grades or weights that the data set lacks."""
     names = dict.fromkeys(name for _, schema in schemas for name in schema.names)
     new = [
         name
@@ -101,20 +97,15 @@ def _check_known(schemas: Schemas, found: Layout, asked: Columns, before: Stored
         and (name := getattr(asked, role)) in names
         and name not in asked.exclude
     ]
-    if found.width is None:
-        new += [name for name in found.columns if name not in before.feature_names]
     if not new:
         return
-    kept = ({*found.roles.names} | {*before.feature_names}) - {*new}
-    left_out = [name for name in names if name not in kept]
     where = next(where for where, schema in schemas if new[0] in schema.names)
     instead = " in place of the named features" if asked.features else ""
     raise DataError(
         f"{where}: the data set {before.path}, to which it is appended, has no column "
         f"{quoted(new)}, so the values would be lost. Leave columns out with --exclude "
-        f"{','.join(left_out[:20])}{',...' if len(left_out) > 20 else ''} (Columns(exclude=[...]), "
-        f"for retrain data.exclude){instead}, or ingest everything anew with dranking ingest "
-        "--overwrite."
+        f"{','.join(new)} (Columns(exclude=[...]), for retrain data.exclude){instead}, or ingest "
+        "everything anew with dranking ingest --overwrite."
     )
 
 
@@ -137,50 +128,6 @@ def reader_bytes(footers: Sequence[ReadFooter], columns: Sequence[str]) -> int:
         names = pa.ipc.read_schema(pa.py_buffer(schema)).names
         sums.append(int(n_bytes[np.isin(names, [*columns])].sum()))
     return max(sums)
-
-
-def united_layout(schemas: Schemas, columns: Columns, *, allow_absent: bool) -> Layout:
-    """Roles of the columns of all files; features in the order of their first appearance.
-
-    Parameters
-    ----------
-    schemas
-        File and schema, in order.
-    columns
-        The roles that the caller gives to columns.
-    allow_absent
-        Whether a file may lack features of other files, which are missing values then.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, of a wrong type, or not of one kind in all files.
-    UsageError
-        If a column is named for two purposes.
-    """
-    schemas = with_types(schemas)
-    if allow_absent:
-        roles = {*RESERVED, columns.qid, columns.relevance, columns.docid, columns.weight}
-        fields = {field.name: field for _, schema in schemas for field in reversed(schema)}
-        names = dict.fromkeys(name for _, schema in schemas for name in schema.names)
-        wanted = [fields[name] for name in names if name not in roles]
-        schemas = [(where, _with_fields(schema, wanted)) for where, schema in schemas]
-    try:
-        return common_layout(schemas, columns)
-    except DataError as error:
-        if allow_absent or not ("it lacks" in str(error) or "it adds" in str(error)):
-            raise
-        raise DataError(
-            f"{error} Or say with --null zero, --null minimum or --null mean (for retrain "
-            "data.null) what stands for the values of columns that a file lacks."
-        ) from error
-
-
-def _with_fields(schema: pa.Schema, wanted: Sequence[pa.Field]) -> pa.Schema:
-    for field in wanted:
-        if field.name not in schema.names:
-            schema = schema.append(field)
-    return schema
 
 
 def unsigned_ids(schemas: Schemas, layout: Layout) -> list[str]:

@@ -26,10 +26,11 @@ from dranking.ingestion.rows.scratch import FileParts, Scratch
 
 
 class SegmentBlocks(NamedTuple):
-    """Number and blocks of a segment."""
+    """Number and blocks of a segment; how many rows gave way to later ones of their documents."""
 
     number: int
     blocks: list[QueryBlock]
+    n_replaced: int = 0
 
 
 class Work(Protocol):
@@ -87,9 +88,12 @@ class StoredBlocks:
 
 
 def _checked(segment: Segment, blocks: list[QueryBlock]) -> SegmentBlocks:
+    """The blocks of a segment, in which the last row of a document stands for all of them."""
     for block, n_planned in zip(blocks, segment.n_queries, strict=True):
         check_queries(block.n_queries, n_planned)
-    return SegmentBlocks(segment.number, blocks)
+    kept = [block.latest_documents() for block in blocks]
+    n_replaced = sum(block.n_documents for block in blocks) - sum(b.n_documents for b in kept)
+    return SegmentBlocks(segment.number, kept, n_replaced)
 
 
 def measure_segments(
@@ -117,11 +121,14 @@ class Written(NamedTuple):
         Number of queries that rankers learn nothing from.
     gaps
         (n_features,) whether values of the feature were missing.
+    n_replaced
+        Number of rows that gave way to later rows of their documents.
     """
 
     segment: WrittenSegment
     n_queries_without_pairs: int
     gaps: NDArray[np.bool_]
+    n_replaced: int
 
 
 def write_segments(
@@ -153,9 +160,10 @@ def write_segments(
         If two query ids have one hash.
     """
     written = []
-    for number, raw in work.segments_of(source):
+    for number, raw, n_replaced in work.segments_of(source):
         gaps = np.logical_or.reduce([gaps_of(block) for block in raw])
         blocks = [finish_block(block, filling, transforms) for block in raw]
         segment = write_segment(root, f"{prefix}{number:06d}", blocks)
-        written.append(Written(segment, sum(map(queries_without_pairs, blocks)), gaps))
+        n_without = sum(map(queries_without_pairs, blocks))
+        written.append(Written(segment, n_without, gaps, n_replaced))
     return written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from dranking.metrics.comparison.significance import (
     sign_flip_test,
 )
 from dranking.metrics.measures.by_name import higher_is_better
+from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import PerQuery, per_query_of
 
 if TYPE_CHECKING:
@@ -109,6 +110,9 @@ class Comparison:
         Queries in each of the two tables.
     confidence, n_resamples, seed
         Parameters of the bootstrap intervals and of the permutation tests.
+    trained_on
+        How many of the queries the models "a" and "b" were trained on, as far as that is known;
+        None for a feature to rank by.
     """
 
     metrics: tuple[MetricComparison, ...]
@@ -116,6 +120,7 @@ class Comparison:
     confidence: float
     n_resamples: int
     seed: int
+    trained_on: dict[str, Overlap | None] = field(default_factory=dict)
 
     def __getitem__(self, metric: str) -> MetricComparison:
         """The entry of one measure; KeyError if the measure was not compared."""
@@ -166,6 +171,7 @@ def compare_values(
     Parameters, figures, warnings and errors are those of `dranking.models.comparison.compare`,
     except that `a` and `b` are results of `dranking.evaluate` or their `PerQuery` values.
     """
+    overlaps = {"a": _overlap_of(a), "b": _overlap_of(b)}
     a, b = per_query_of(a), per_query_of(b)
     found = compare_rows(
         a, b.take(_rows_in(a, b)), seed=seed, n_resamples=n_resamples, confidence=confidence
@@ -179,7 +185,14 @@ def compare_values(
             "more queries.",
             ComparisonWarning,
         )
-    return found
+    return replace(found, trained_on=overlaps)
+
+
+def _overlap_of(result: Any) -> Overlap | None:
+    """How many queries of a result were trained on, which values alone do not tell."""
+    if isinstance(result, PerQuery):
+        return Overlap(result.n_queries, None)
+    return getattr(result, "trained_on", None)
 
 
 def compare_rows(

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from dranking.data.column_forms import Scaling, source_names
 from dranking.data.dataset import Dataset
+from dranking.data.forms_dataset import before_scaling
 from dranking.data.null_fill import NullFill, NullPolicy
 from dranking.data.scaling import Normalize, scaled
 from dranking.data.steps import Steps
@@ -30,9 +31,11 @@ from dranking.metrics.scorers import measured_rows
 from dranking.models.linear.checks import check_training_data
 from dranking.models.linear.evaluation import measure_blocks
 from dranking.models.linear.fit_arguments import is_standardised, refusing_others
-from dranking.models.linear.model import CLICK_NIGHTS, LinearModel, versions
+from dranking.models.linear.model import CLICK_NIGHTS, UNSCALED, LinearModel, versions
 from dranking.models.linear.options import Options, json_ready
+from dranking.models.linear.query_record import trained_queries
 from dranking.models.linear.scoring import table_scores
+from dranking.models.trained_queries import TrainedQueries
 
 NO_QID = (
     "score needs the query id of each row: pass it as qid=. In GridSearchCV and cross_val_score, "
@@ -68,6 +71,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
     feature_names_: tuple[str, ...] = field(init=False)
     normalize: Normalize = "none"
     _took_standardised = False
+    _trained: TrainedQueries | None = field(init=False, default=None)
     _options: ClassVar[Mapping[str, type[Options]]] = {}
     """Parameters that are objects with parameters of their own."""
 
@@ -140,7 +144,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         run = get_executor(executor)
         dataset = self._training_data(X, y, qid, query_weights, null, run)
         check_training_data(dataset)
-        return self._set_weights(dataset, self._fit(dataset, run))
+        return self._set_weights(dataset, self._fit(dataset, run))._record([(dataset, False)], run)
 
     def predict(self, X: Any, *, qid: Any = None, executor: Any = None) -> Any:
         """Scores of documents, (n_documents,) float64; higher ranks first.
@@ -252,7 +256,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         """The result of `to_model` without its warning: a model of the columns that `fit` took."""
         self._check_fitted()
         used = np.flatnonzero(self.coef_)
-        return LinearModel(
+        model = LinearModel(
             feature_names=tuple(self.feature_names_[i] for i in used),
             weights=tuple(self.coef_[used].tolist()),
             fill=None if self._fill is None else self._fill.restricted(used),
@@ -265,6 +269,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
                 "versions": versions(),
             },
         )
+        return model.trained_on(self._trained)
 
     def ridge(self) -> tuple[list[int], float]:
         """The features on which the weights are those of RankRLS, and its lambda.
@@ -316,7 +321,21 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         self._fill: NullFill | None = dataset.fill
         self._transforms: tuple[Scaling, ...] = dataset.transforms
         nights = dataset.click_nights
+        unscaled = before_scaling(dataset)
         self._data_facts = dataset.facts | ({} if nights is None else {CLICK_NIGHTS: list(nights)})
+        if unscaled is not dataset:
+            self._data_facts[UNSCALED] = unscaled.fingerprint
+        return self
+
+    def _record(
+        self,
+        datasets: Sequence[tuple[Dataset, bool]],
+        executor: Executor,
+        earlier: TrainedQueries | None = None,
+    ) -> Self:
+        """Keep the hashes of the training queries; the arguments are those of `trained_queries`."""
+        self._trained = None
+        self._trained = trained_queries(self.fitted_model(), datasets, executor, earlier)
         return self
 
     @property

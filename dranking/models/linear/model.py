@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 import dranking
 from dranking.data.blocks import QueryBlock
@@ -21,10 +22,17 @@ from dranking.engine.choose_executor import get_executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, problems_in
 from dranking.files.json_files import read_json
-from dranking.files.places import AnyPlace, as_place, is_local
+from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.requests import request
 from dranking.files.writing.atomic_files import atomic_write
+from dranking.files.writing.output_checks import check_output_file
 from dranking.models.linear.scoring import locate_features, score_block, table_scores
+from dranking.models.trained_queries import (
+    QueriesFile,
+    TrainedQueries,
+    read_queries,
+    save_with_queries,
+)
 
 SCHEMA_VERSION = 1
 MAX_MODEL_BYTES = 256 * 2**20
@@ -33,6 +41,24 @@ N_SHOWN = 5
 
 CLICK_NIGHTS: Final = "click_nights"
 """Entry of the training data in the provenance: first and last night of the clicks."""
+
+UNSCALED: Final = "fingerprint_before_scaling"
+"""Entry of the training data in the provenance: the fingerprint of the data that was scaled."""
+
+
+class _Trained:
+    """The hashes of the training queries of a model, or the place of the model with their file.
+
+    All are equal: models are compared by the checksum of the file.
+    """
+
+    def __init__(self, queries: TrainedQueries | None = None, place: Place | None = None) -> None:
+        self.queries, self.place = queries, place
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Trained)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class LinearModel(BaseModel):
@@ -52,6 +78,9 @@ class LinearModel(BaseModel):
         training data permitted no missing value; a missing value is an error then.
     transforms
         Scalings that the features need, in order; restricted to `feature_names`.
+    queries
+        Number of the queries that the model was trained on, and checksum of the file
+        ``model.queries`` beside ``model.json`` that holds their hashes; None if not recorded.
     provenance
         Origin of the model: ranker, parameters, data fingerprint, versions, metrics.
     """
@@ -64,7 +93,9 @@ class LinearModel(BaseModel):
     weights: tuple[Annotated[float, Field(strict=True)], ...]
     fill: NullFill | None = None
     transforms: tuple[Transform, ...] = ()
+    queries: QueriesFile | None = None
     provenance: dict[str, Any] = Field(default_factory=dict)
+    _trained: _Trained = PrivateAttr(default_factory=lambda: _Trained())
 
     @model_validator(mode="after")
     def _check_lengths(self) -> LinearModel:
@@ -172,6 +203,27 @@ class LinearModel(BaseModel):
             return self
         return self.model_copy(update={"fill": self.fill.permitting()})
 
+    def trained_queries(self) -> TrainedQueries | None:
+        """The hashes of the queries that the model was trained on; None if they are not known.
+
+        They are those that `fit` kept, or those of the file beside the model, which is read once.
+
+        Raises
+        ------
+        DataError
+            If the file is damaged, or belongs to another model.
+        """
+        kept = self._trained
+        if kept.queries is None and kept.place is not None and self.queries is not None:
+            kept.queries = read_queries(kept.place, self.queries)
+        return kept.queries
+
+    def trained_on(self, queries: TrainedQueries | None) -> LinearModel:
+        """The model with the hashes of the queries that it was trained on."""
+        model = self.model_copy(update={"queries": None if queries is None else queries.file})
+        model._trained = _Trained(queries)
+        return model
+
     def to_json(self) -> str:
         """The model as an indented JSON document."""
         return json.dumps(self.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
@@ -197,6 +249,9 @@ class LinearModel(BaseModel):
     ) -> None:
         """Write the model as one JSON file, whole or not at all.
 
+        The file ``model.queries`` beside ``model.json`` gets the hashes of the training queries,
+        if they are known; without it nobody can tell whether judged queries were trained on.
+
         Parameters
         ----------
         path
@@ -209,11 +264,15 @@ class LinearModel(BaseModel):
         Raises
         ------
         UsageError
-            If the file exists and `overwrite` is false.
+            If the file exists and `overwrite` is false, or another file is in the place of
+            ``model.queries``.
         DataError, TryAgainError
             If a store refuses access, or is out of reach.
         """
-        atomic_write(as_place(path, storage_options), self.to_json(), overwrite=overwrite)
+        place, queries = as_place(path, storage_options), self.trained_queries()
+        check_output_file(place, overwrite)
+        write = partial(atomic_write, place, self.to_json(), overwrite=overwrite)
+        save_with_queries(place, queries, write)
 
 
 def versions() -> dict[str, str]:
@@ -253,6 +312,8 @@ def load_model(path: AnyPlace) -> LinearModel:
             f"({SCHEMA_VERSION}); upgrade dranking."
         )
     try:
-        return LinearModel.model_validate(content)
+        model = LinearModel.model_validate(content)
     except ValidationError as error:
         raise DataError(f"{file}: {problems_in(error, 'model')}.") from error
+    model._trained = _Trained(place=file)
+    return model

@@ -86,6 +86,8 @@ def to_model(ranker: Any) -> LinearModel:
         mean=tuple(columns.shift[used].tolist()), scale=tuple(columns.scale[used].tolist())
     )
     is_scaled = bool(columns.shift.any() or (columns.scale != 1.0).any())
+    known = model.trained_queries()
+    model = model.trained_on(None if known is None else known.without_documents())
     return model.model_copy(
         update={
             "feature_names": tuple(columns.names[i] for i in used),

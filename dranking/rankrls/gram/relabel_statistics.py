@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,9 @@ from dranking.rankrls.statistics.per_query import QueryStatistics, label_digests
 from dranking.rankrls.statistics.write_append_expire import change_statistics
 
 NO_COLUMNS = np.empty(0, np.intp)
+
+OF_LABELS = ("label_norms", "label_means", "labelled_sizes")
+"""Facts of a query in its row of the table of queries that its labels change."""
 
 
 class Relabelled(NamedTuple):
@@ -118,7 +122,7 @@ def relabel_statistics(path: AnyPlace, data: Dataset, *, executor: Any = None) -
             n_queries += n_built
             yield block
 
-    store = change_statistics(path, blocks)
+    store = change_statistics(path, blocks, run)
     return Relabelled(store, n_blocks, n_queries)
 
 
@@ -128,28 +132,50 @@ def _changes(store: StatisticsDataset, data: Dataset) -> Iterator[_Change]:
     if [entry.digest for entry in store.manifest.blocks] == digests:
         return
     of_features = list(data.features_digests())
-    ids = store.query_ids()
-    rows = pc.index_in(ids, data.query_ids().cast(pa.string()))
+    same_features: dict[str | None, list[int]] = {}
+    for block, found in reversed([*enumerate(of_features)]):
+        same_features.setdefault(found, []).append(block)
+    by_ids: list[int] | None = None
+    for index, entry in enumerate(store.manifest.blocks):
+        same = same_features.get(entry.features_digest) if entry.features_digest else None
+        if same and entry.is_whole:
+            block = same.pop() if len(same) > 1 else same[0]  # blocks of equal features, in order
+        else:
+            by_ids = _blocks_by_ids(store, data) if by_ids is None else by_ids
+            block = by_ids[index]
+        if entry.digest != digests[block]:
+            yield _Change(index, block, digests[block], of_features[block])
+
+
+def _blocks_by_ids(store: StatisticsDataset, data: Dataset) -> list[int]:
+    """For each block of the store, the block of the data that has its queries."""
+    of_store = [queries.query_ids for queries in store.queries()]
+    ids, known = pa.concat_arrays(of_store), data.query_ids().cast(pa.string())
+    borders = np.cumsum([0, *(block.n_queries for block in data.blocks)]).tolist()
+    if of_store == [known[first:last] for first, last in pairwise(borders)]:
+        return list(range(len(of_store)))
+    if len(known.unique()) < len(known):
+        raise DataError(
+            f"{store.path}: queries come again in several blocks of the data, and the blocks are "
+            "not those of the store. Build the statistics anew."
+        )
+    rows = pc.index_in(ids, known)
     if rows.null_count:
         raise DataError(
             f"{store.path} has query {ids.filter(pc.is_null(rows))[0]}, which the data lacks. Give "
             "the data of which the store was built."
         )
-    ends_of_data = np.cumsum([block.n_queries for block in data.blocks])
     ends = np.cumsum([entry.n_queries for entry in store.manifest.blocks])[:-1]
-    blocks = np.split(np.searchsorted(ends_of_data, rows.to_numpy(), side="right"), ends)
-    for index, (entry, blocks_of_data) in enumerate(
-        zip(store.manifest.blocks, blocks, strict=True)
-    ):
-        of_data = np.unique(blocks_of_data)
+    places = np.split(np.searchsorted(borders[1:], rows.to_numpy(), side="right"), ends)
+    found = []
+    for index, of_data in enumerate(map(np.unique, places)):
         if len(of_data) > 1:
             raise DataError(
                 f"{store.path}: the queries of block {index} are in several blocks of the data. "
                 "Give the data of which the store was built, or build the statistics anew."
             )
-        block = int(of_data[0])
-        if entry.digest != digests[block]:
-            yield _Change(index, block, digests[block], of_features[block])
+        found.append(int(of_data[0]))
+    return found
 
 
 def _changed_blocks(
@@ -177,7 +203,7 @@ def _change(
 ) -> tuple[WrittenBlock | None, int]:
     """Write the changed queries of a block beside it, or the block anew."""
     index, entry = change.block, store.manifest.blocks[change.block]
-    before, labels = store.block(index, NO_COLUMNS), data.block(change.of_data, NO_COLUMNS)
+    before, labels = store.queries_of(index), data.block(change.of_data, NO_COLUMNS)
     if not _has_same_documents(entry, change, before, labels):
         return _build(folders, data, change, before)
     digests = label_digests(labels)
@@ -186,16 +212,16 @@ def _change(
     if n_built == before.n_queries:
         return _build(folders, data, change, before)
     part = None
-    label_norms, labelled_sizes = before.label_norms.copy(), before.labelled_sizes.copy()
+    facts = {name: getattr(before, name).copy() for name in OF_LABELS}
     if n_built:
         documents = np.repeat(is_changed, before.sizes)
         features = data.features_of(change.of_data, documents)
         part = QueryStatistics.of(labels.take_queries(is_changed).with_features(features))
-        label_norms[is_changed], labelled_sizes[is_changed] = part.label_norms, part.labelled_sizes
+        for name, values in facts.items():
+            values[is_changed] = getattr(part, name)
     after = replace(
         before,
-        label_norms=label_norms,
-        labelled_sizes=labelled_sizes,
+        **facts,
         query_weights=labels.query_weights,
         label_digests=digests,
         source=change.digest,
@@ -204,7 +230,7 @@ def _change(
     changed = changed_rows(store, index, is_changed, part)
     if changed.share <= MOST_CHANGED:
         return write_changed(folders, index, entry, after, changed), n_built
-    return folders.write(index, with_changed(store.block(index), after, changed)), n_built
+    return folders.write(index, with_changed(store.pieces(index), after, changed)), n_built
 
 
 def _has_same_documents(

@@ -7,7 +7,7 @@ moments and Gram rows from documents in every bit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -17,17 +17,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dranking.data.block_subset import BlockSubset
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import forms_of, source_names
 from dranking.data.dataset import Dataset, check_features_there
 from dranking.data.forms_dataset import FormsDataset
+from dranking.data.named_columns import by_name
 from dranking.data.null_fill import NullPolicy, check_permitted
+from dranking.data.roles import KnownFeatures
 from dranking.data.steps import filling
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.engine.progress import report
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, DataWarning, UsageError, warn_user
 from dranking.files.places import AnyPlace, as_place
 from dranking.files.sizes import format_bytes
 from dranking.files.writing.output_checks import check_output_directory
@@ -39,11 +42,13 @@ from dranking.rankrls.kernels.gram.per_query import add_up
 from dranking.rankrls.kernels.gram.whole_blocks import add_weighted
 from dranking.rankrls.statistics.block_folder import BlockFolders, WrittenBlock
 from dranking.rankrls.statistics.dataset import StatisticsDataset
+from dranking.rankrls.statistics.manifest import StatisticsEntry
 from dranking.rankrls.statistics.per_query import QueryStatistics
 from dranking.rankrls.statistics.query_times import as_times
 from dranking.rankrls.statistics.write_append_expire import (
     NewBlocks,
     append_statistics,
+    change_statistics,
     write_statistics,
 )
 
@@ -92,6 +97,7 @@ def build_statistics(
     """
     place = as_place(path, storage_options)
     check_output_directory(place, overwrite)
+    check_training_data(data)
     return write_statistics(
         lambda folders: _written(data, times, executor, folders),
         place,
@@ -100,6 +106,7 @@ def build_statistics(
         fill=data.fill,
         transforms=data.transforms,
         overwrite=overwrite,
+        executor=get_executor(executor),
     )
 
 
@@ -107,7 +114,6 @@ def append_queries(
     path: AnyPlace,
     data: Dataset,
     *,
-    repeated: bool = False,
     null: NullPolicy = "error",
     times: Any = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -115,18 +121,18 @@ def append_queries(
 ) -> StatisticsDataset:
     """Add the queries of a data set to a statistics store, after the queries of the store.
 
-    The data of the queries in the store is not needed.
+    The data of the queries in the store is not needed. A query that the store has already gets the
+    new documents beside those that are there: it stays one query
+    (`dranking.rankrls.statistics.merged_queries`). A store holds no documents, so that a document
+    that comes again counts twice.
 
     Parameters
     ----------
     path
         The store.
     data
-        New queries, with the features and scalings of the store. Missing values take the values
-        of the store.
-    repeated
-        Accept query ids that the store has: the same query with the documents of another night. If
-        false, such an id is an error, since its data was probably appended before.
+        Queries with the features, in any order, and the scalings of the store. Missing values
+        take the values of the store.
     null
         The policy of the store ("zero", "minimum" or "mean") permits missing values also of
         features that lack none in the store so far; "error" permits none of these.
@@ -136,10 +142,15 @@ def append_queries(
     Raises
     ------
     DataError
-        If the data does not fit the store, or has a query that is in the store already and
-        `repeated` is false.
+        If the data does not fit the store or is in the store already, a query that comes again has
+        another weight, or a scaling depends on all documents of such a query.
     TryAgainError
         If another process is changing the store.
+
+    Warns
+    -----
+    DataWarning
+        If queries come again.
     """
     place = as_place(path, storage_options)
     store = StatisticsDataset(place)
@@ -148,18 +159,63 @@ def append_queries(
 
     def new_blocks(store: StatisticsDataset, folders: BlockFolders) -> NewBlocks:
         _check_fits(store, new)
-        if not repeated:
-            _check_new(store, new)
-        return _written(new, times, executor, folders, store.n_blocks)
+        check_training_data(new)
+        known = {*store.block_digests()}
+        for block in _written(new, times, executor, folders, store.n_blocks):
+            if block is not None and block.entry.digest in known:
+                raise _appended_before(store)
+            yield block
+        _say_what_comes_again(store, new)
 
-    return append_statistics(place, new_blocks, new.fill)
+    return append_statistics(place, new_blocks, new.fill, get_executor(executor))
+
+
+def update_statistics(path: AnyPlace, data: Dataset, *, executor: Any = None) -> StatisticsDataset:
+    """Make a store, without times, hold exactly the blocks of a data set, in their order.
+
+    Blocks that the store has are not read.
+
+    Parameters
+    ----------
+    path
+        The store.
+    data
+        Data with the features and scalings of the store.
+    executor
+        As in `build_statistics`.
+
+    Raises
+    ------
+    DataError
+        As `append_queries`.
+    TryAgainError
+        If another process is changing the store.
+    """
+    digests = list(data.block_digests())
+    if list(StatisticsDataset(path).block_digests()) == digests:
+        return StatisticsDataset(path)
+
+    def blocks(
+        store: StatisticsDataset, folders: BlockFolders
+    ) -> Iterator[WrittenBlock | StatisticsEntry | None]:
+        _check_fits(store, data)
+        check_training_data(data)
+        known: dict[str, list[StatisticsEntry]] = {}  # two blocks may be equal
+        for entry in reversed(store.manifest.blocks):
+            known.setdefault(entry.digest, []).append(entry)
+        kept = [known[digest].pop() if known.get(digest) else None for digest in digests]
+        new = [number for number, entry in enumerate(kept) if entry is None]
+        made = iter(_written(BlockSubset(data, new), None, executor, folders) if new else ())
+        for old in kept:
+            yield next(made) if old is None else old
+
+    return change_statistics(path, blocks, get_executor(executor), fill=data.fill)
 
 
 def _written(
     data: Dataset, times: Any, executor: Any, folders: BlockFolders, first: int = 0
 ) -> NewBlocks:
     """Compute and write the statistics of every block, which are numbered from `first` on."""
-    check_training_data(data)
     run = get_executor(executor)
     _check_memory(data, run)
     each = list(enumerate(_times_of_blocks(data, times), start=first))
@@ -199,15 +255,28 @@ def _check_memory(data: Dataset, executor: Executor) -> None:
         )
 
 
+def added_to(store: StatisticsDataset, may_lack: bool = False) -> KnownFeatures:
+    """The raw features of a store, by which data that is added to it is read.
+
+    `may_lack` says whether the data may lack some, which are missing values then.
+    """
+    names = tuple(dict.fromkeys(source_names(store.feature_names, store.transforms)))
+    return KnownFeatures(names, str(store.path), may_lack)
+
+
 def in_forms_of(store: StatisticsDataset, data: Dataset, *, permits: bool = False) -> Dataset:
     """The data in the forms of the features of a store; DataError if it does not fit the store.
 
     Missing values take the values of the store; `permits` says whether features may have gaps that
     have none in the store.
     """
+    forms = forms_of(store.transforms)
+    known = added_to(store, permits)
+    if data.transforms:
+        known = known._replace(names=store.feature_names)
+    data = by_name(data, known, "the data")
     if data.has_nulls:
         data = _filled_as(store, data, permits)
-    forms = forms_of(store.transforms)
     new = data if forms is None or data.transforms else FormsDataset(data, forms)
     _check_fits(store, new)
     return new
@@ -244,14 +313,23 @@ def _check_fits(store: StatisticsDataset, data: Dataset) -> None:
         raise DataError(f"{store.path} is of data whose scaling differs from that of the new data.")
 
 
-def _check_new(store: StatisticsDataset, data: Dataset) -> None:
-    """Raise DataError if a query of the data is in a store already."""
-    known, new = store.query_ids(), data.query_ids().cast(pa.string())
-    repeated = new.filter(pc.is_in(new, known))
-    if len(repeated):
-        raise DataError(
-            f"query {repeated[0]} and {len(repeated) - 1} more of the new data are in "
-            f"{store.path} already. Append new queries only."
+def _appended_before(store: StatisticsDataset) -> DataError:
+    """The error for a block that is in a store already."""
+    return DataError(
+        f"rows of the new data are in {store.path} already: they were appended before. Append each "
+        "part once; to replace it, build the statistics anew with dranking stats build."
+    )
+
+
+def _say_what_comes_again(store: StatisticsDataset, data: Dataset) -> None:
+    """Say how many queries of the data are in a store already."""
+    n_again = pc.sum(pc.is_in(data.query_ids().cast(pa.string()), store.query_ids())).as_py()
+    if n_again:
+        warn_user(
+            f"{n_again:,} of {data.n_queries:,} queries are in {store.path} already: each stays "
+            "one query, with the documents of both. A document that comes again counts twice, "
+            "since a store holds no documents.",
+            DataWarning,
         )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,15 +19,25 @@ from dranking.files.places import Place
 from dranking.files.writing.atomic_files import new_folder
 from dranking.kernels.machine.compile import frozen
 from dranking.rankrls.statistics.manifest import (
+    CARRIED,
     CHANGED,
     KIND,
+    N_MOMENTS,
     QUERY_TABLE,
     STATISTICS_FILE,
+    ChangedEntry,
     StatisticsEntry,
     StatisticsManifest,
 )
-from dranking.rankrls.statistics.per_query import LABEL_DIGEST, QueryStatistics, ReadRows
-from dranking.rankrls.statistics.query_times import TIME_TYPES, TimeType, time_type
+from dranking.rankrls.statistics.per_query import QueryStatistics, ReadRows
+from dranking.rankrls.statistics.query_tables import (
+    arrow_bytes,
+    is_as_written,
+    numbers_in,
+    query_table,
+    read_arrow,
+)
+from dranking.rankrls.statistics.query_times import TimeType, time_type
 from dranking.rankrls.statistics.row_files import RowFile, write_rows
 
 
@@ -82,7 +93,8 @@ def write_block(root: Place, path: str, block: QueryStatistics) -> StatisticsEnt
     A block may be written twice, because the worker that wrote it seemed to be lost.
     """
     content = arrow_bytes(query_table(block))
-    arrays = chain(block.rows(range(block.n_features)), (block.diagonal, block.products))
+    moments = (block.diagonal, block.products, means_to_store(block))
+    arrays = chain(block.rows(range(block.n_features)), moments)
     with new_folder(root, path) as folder:
         (folder / QUERY_TABLE).write_bytes(content)
         index_checksum = write_rows(folder / STATISTICS_FILE, arrays)
@@ -102,10 +114,41 @@ def write_block(root: Place, path: str, block: QueryStatistics) -> StatisticsEnt
     )
 
 
+def means_to_store(block: QueryStatistics) -> NDArray[np.float64]:
+    """(n_queries, n_features) means of the features of a block that is to be written."""
+    if block.means is None:
+        raise ValueError("the statistics have no means: they were read to train on.")
+    return block.means
+
+
 def read_block(
     root: Place, manifest: StatisticsManifest, index: int, *, queries_only: bool = False
 ) -> QueryStatistics:
-    """Read a block. Its arrays are read-only; rows of A_q are read from disk at every use.
+    """Read a block as rankers take it: with the merged queries that it carries.
+
+    Its arrays are read-only; rows of A_q are read from disk at every use. Parameters and errors are
+    those of `read_pieces`.
+    """
+    entry = manifest.blocks[index]
+    if entry.merged is None:
+        return read_pieces(root, manifest, index, queries_only=queries_only)
+    queries, is_merged, is_carried = _read_merged(root, manifest, index)
+    read = _replaced(
+        _pieces_reader(root, manifest, index), is_merged, root, manifest, index, entry.merged
+    )
+    block = _statistics(queries, read, manifest, queries_only=queries_only)
+    return block.take_queries(is_carried)
+
+
+def read_pieces(
+    root: Place,
+    manifest: StatisticsManifest,
+    index: int,
+    *,
+    queries_only: bool = False,
+    with_means: bool = False,
+) -> QueryStatistics:
+    """Read the statistics of the documents of one block, whatever other blocks have its queries.
 
     Parameters
     ----------
@@ -113,6 +156,8 @@ def read_block(
         The store, its manifest, and the number of the block.
     queries_only
         Return statistics with no features, without opening `STATISTICS_FILE`.
+    with_means
+        Read the means of the features, too.
 
     Raises
     ------
@@ -120,29 +165,62 @@ def read_block(
         If a file is missing or damaged; the message names the block, the file and the remedy.
     """
     entry = manifest.blocks[index]
-    queries, is_changed = _read_queries(root, manifest, index)
+    queries, _ = _read_queries(root, manifest, index)
+    read = _pieces_reader(root, manifest, index)
+    block = _statistics(queries, read, manifest, queries_only=queries_only)
+    if with_means:
+        [means] = read((manifest.n_features + 2,))
+        block = replace(block, means=frozen(means))
+    if not entry.is_whole or queries_only:
+        return block
+    return replace(block, source=entry.digest, features_source=entry.features_digest)
+
+
+def _pieces_reader(root: Place, manifest: StatisticsManifest, index: int) -> ReadRows:
+    """Reads rows of a block with its changed queries."""
+    entry = manifest.blocks[index]
+    read = _row_reader(root, manifest, index, entry)
+    if entry.changed is None or not entry.changed.n_queries:
+        return read
+    is_changed = read_is_changed(root, manifest, index)
+    return _replaced(read, is_changed, root, manifest, index, entry.changed)
+
+
+def _replaced(
+    read: ReadRows,
+    is_replaced: NDArray[np.bool_],
+    root: Place,
+    manifest: StatisticsManifest,
+    index: int,
+    by: ChangedEntry,
+) -> ReadRows:
+    """Reads rows in which those of some queries are replaced by those of another folder."""
+    if not by.n_queries:
+        return read
+    places = np.flatnonzero(is_replaced)
+    return partial(replaced_rows, read, places, _row_reader(root, manifest, index, by))
+
+
+def _statistics(
+    queries: pa.Table, read: ReadRows, manifest: StatisticsManifest, *, queries_only: bool
+) -> QueryStatistics:
+    """The statistics of a table of queries and of the rows that belong to it."""
     n = manifest.n_features
-    read = _row_reader(root, manifest, index)
-    if is_changed.any():
-        changed = _row_reader(root, manifest, index, of_changed=True)
-        read = partial(replaced_rows, read, np.flatnonzero(is_changed), changed)
-    none = np.empty((entry.n_queries, 0))
+    none = np.empty((len(queries), 0))
     diagonal, products = (none, none) if queries_only else map(frozen, read((n, n + 1)))
-    has_source = entry.is_whole and not queries_only
     return QueryStatistics(
         rows=read,
         diagonal=diagonal,
         products=products,
-        label_norms=_numbers(queries, "label_norm"),
-        sizes=_numbers(queries, "n_documents"),
-        labelled_sizes=_numbers(queries, "n_labelled"),
-        value_counts=_numbers(queries, "n_values"),
+        label_norms=numbers_in(queries, "label_norm"),
+        label_means=numbers_in(queries, "label_mean"),
+        sizes=numbers_in(queries, "n_documents"),
+        labelled_sizes=numbers_in(queries, "n_labelled"),
+        value_counts=numbers_in(queries, "n_values"),
         query_ids=queries["query_id"].combine_chunks(),
-        query_weights=_numbers(queries, "weight") if "weight" in queries.schema.names else None,
+        query_weights=numbers_in(queries, "weight") if "weight" in queries.schema.names else None,
         times=queries["time"].combine_chunks() if manifest.time_type else None,
         label_digests=queries["labels"].combine_chunks(),
-        source=entry.digest if has_source else None,
-        features_source=entry.features_digest if has_source else None,
     )
 
 
@@ -155,39 +233,65 @@ def read_changed_rows(
     root: Place, manifest: StatisticsManifest, index: int, wanted: Iterable[int]
 ) -> Iterator[NDArray[np.float64]]:
     """Some rows, each (n_changed, n_features), of the changed queries of a block that has some."""
-    return _row_reader(root, manifest, index, of_changed=True)(wanted)
+    entry = manifest.blocks[index]
+    changed = entry if entry.changed is None else entry.changed
+    return _row_reader(root, manifest, index, changed)(wanted)
 
 
 def _read_queries(
     root: Place, manifest: StatisticsManifest, index: int
 ) -> tuple[pa.Table, NDArray[np.bool_]]:
-    """The newest table of the queries of a block, and which of the queries changed."""
+    """The newest table of the pieces of a block, and which of them changed."""
     entry = manifest.blocks[index]
-    newest = entry if entry.changed is None else entry.changed
-    folder = _StatisticsFolder(root, index, newest.path, newest.checksums, KIND.remedy)
-    queries = folder.parsed(QUERY_TABLE, "an Arrow file", _read_arrow)
-    is_changed = np.zeros(len(queries), bool)
-    fits = entry.changed is None
-    if entry.changed is not None and CHANGED in queries.schema.names:
-        is_changed = queries[CHANGED].to_numpy()
-        fits = is_changed.dtype == bool and is_changed.sum() == entry.changed.n_queries
-        queries = queries.drop_columns(CHANGED)
-    if not fits or not _is_as_written(queries, manifest, entry):
-        raise folder.damaged(QUERY_TABLE, "has other columns or rows than the manifest says")
+    if entry.changed is None:
+        queries, _ = _read_table(root, manifest, index, entry, ())
+        return queries, np.zeros(len(queries), bool)
+    queries, [is_changed] = _read_table(root, manifest, index, entry.changed, (CHANGED,))
     return queries, is_changed
 
 
+def _read_merged(
+    root: Place, manifest: StatisticsManifest, index: int
+) -> tuple[pa.Table, NDArray[np.bool_], NDArray[np.bool_]]:
+    """The table of a block with merged queries, masks of these and of those the block carries."""
+    merged = manifest.blocks[index].merged
+    assert merged is not None
+    queries, masks = _read_table(root, manifest, index, merged, (CHANGED, CARRIED))
+    return queries, *masks
+
+
+def _read_table(
+    root: Place,
+    manifest: StatisticsManifest,
+    index: int,
+    part: StatisticsEntry | ChangedEntry,
+    masks: Sequence[str],
+) -> tuple[pa.Table, list[NDArray[np.bool_]]]:
+    """The table of the queries of a block in one of its folders, and its columns of truth values.
+
+    The first of these columns says of which queries the folder has statistics.
+    """
+    folder = _StatisticsFolder(root, index, part.path, part.checksums, KIND.remedy)
+    queries = folder.parsed(QUERY_TABLE, "an Arrow file", read_arrow)
+    found = [queries[name].to_numpy() for name in masks if name in queries.schema.names]
+    fits = len(found) == len(masks) and all(mask.dtype == bool for mask in found)
+    if fits and masks:
+        fits = found[0].sum() == part.n_queries
+        queries = queries.drop_columns(list(masks))
+    if not fits or not is_as_written(queries, manifest, manifest.blocks[index]):
+        raise folder.damaged(QUERY_TABLE, "has other columns or rows than the manifest says")
+    return queries, found
+
+
 def _row_reader(
-    root: Place, manifest: StatisticsManifest, index: int, *, of_changed: bool = False
+    root: Place, manifest: StatisticsManifest, index: int, part: StatisticsEntry | ChangedEntry
 ) -> ReadRows:
-    """Reads rows of a block as it was written, or of its changed queries."""
-    entry = manifest.blocks[index]
-    part = entry.changed if of_changed and entry.changed is not None else entry
+    """Reads rows of one of the folders of a block."""
     folder = _StatisticsFolder(root, index, part.path, part.checksums, KIND.remedy)
     shape = (part.n_queries, manifest.n_features)
     place = folder.path / STATISTICS_FILE
-    file = RowFile(place, manifest.n_features + 2, shape, part.checksums[STATISTICS_FILE])
-    return partial(folder.rows, file)
+    n_rows = manifest.n_features + N_MOMENTS
+    return partial(folder.rows, RowFile(place, n_rows, shape, part.checksums[STATISTICS_FILE]))
 
 
 def replaced_rows(
@@ -210,56 +314,3 @@ class _StatisticsFolder(VerifiedFolder):
             raise self.damaged(STATISTICS_FILE, f"is not what was written, {error}") from error
         except (OSError, DataError) as error:
             raise self.unreadable(STATISTICS_FILE, error) from error
-
-
-def _read_arrow(source: pa.BufferReader) -> pa.Table:
-    table = pa.ipc.open_file(source).read_all()
-    table.validate(full=True)  # the table is used in place, and its offsets might point outside
-    return table
-
-
-def query_table(block: QueryStatistics) -> pa.Table:
-    """The table of the queries of a block, without nulls."""
-    columns = {
-        "query_id": block.query_ids,
-        "n_documents": block.sizes,
-        "n_labelled": block.labelled_sizes,
-        "n_values": block.value_counts,
-        "label_norm": block.label_norms,
-        "labels": block.label_digests,
-        "weight": block.query_weights,
-        "time": block.times,
-    }
-    return pa.table({name: values for name, values in columns.items() if values is not None})
-
-
-def _is_as_written(queries: pa.Table, manifest: StatisticsManifest, entry: StatisticsEntry) -> bool:
-    """Whether a table has the columns of `query_table`, without nulls."""
-    numbers = ("n_documents", "n_labelled", "n_values")
-    types = {
-        "query_id": pa.string(),
-        **dict.fromkeys(numbers, pa.int64()),
-        "label_norm": pa.float64(),
-        "labels": LABEL_DIGEST,
-    }
-    if "weight" in queries.schema.names:
-        types["weight"] = pa.float64()
-    if manifest.time_type is not None:
-        types["time"] = TIME_TYPES[manifest.time_type]
-    found = {field.name: field.type for field in queries.schema}
-    n_nulls = sum(column.null_count for column in queries.columns)
-    return found == types and len(queries) == entry.n_queries and not n_nulls
-
-
-def arrow_bytes(table: pa.Table) -> bytes:
-    """Content of an Arrow file."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as file:
-        file.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def _numbers(table: pa.Table, name: str) -> NDArray[Any]:
-    values: NDArray[Any] = table[name].to_numpy()
-    values.flags.writeable = False
-    return values

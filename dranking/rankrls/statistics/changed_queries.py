@@ -22,8 +22,7 @@ from dranking.files.writing.atomic_files import new_folder
 from dranking.rankrls.statistics.block_folder import (
     BlockFolders,
     WrittenBlock,
-    arrow_bytes,
-    query_table,
+    means_to_store,
     read_changed_rows,
     read_is_changed,
     replaced_rows,
@@ -31,12 +30,14 @@ from dranking.rankrls.statistics.block_folder import (
 from dranking.rankrls.statistics.dataset import StatisticsDataset
 from dranking.rankrls.statistics.manifest import (
     CHANGED,
+    N_MOMENTS,
     QUERY_TABLE,
     STATISTICS_FILE,
     ChangedEntry,
     StatisticsEntry,
 )
 from dranking.rankrls.statistics.per_query import QueryStatistics
+from dranking.rankrls.statistics.query_tables import arrow_bytes, query_table
 from dranking.rankrls.statistics.query_times import time_type
 from dranking.rankrls.statistics.row_files import write_rows
 
@@ -57,7 +58,7 @@ class ChangedRows(NamedTuple):
     is_changed
         (n_queries,) which queries of the block `rows` belongs to.
     rows
-        (n_features + 2, n_changed, n_features) float64: rows of A_q, diagonals and b_q.
+        (n_features + 3, n_changed, n_features) float64: rows of A_q, diagonals, b_q and means.
     """
 
     is_changed: NDArray[np.bool_]
@@ -88,10 +89,10 @@ def changed_rows(
     """
     n, before = store.n_features, read_is_changed(store.path, store.manifest, index)
     either = before | is_changed
-    rows = np.empty((n + 2, int(either.sum()), n))
+    rows = np.empty((n + N_MOMENTS, int(either.sum()), n))
     if before.any():
         places = np.cumsum(either)[before] - 1
-        old = read_changed_rows(store.path, store.manifest, index, range(n + 2))
+        old = read_changed_rows(store.path, store.manifest, index, range(n + N_MOMENTS))
         for row, values in zip(rows, old, strict=True):
             row[places] = values
     if changed is not None:
@@ -99,6 +100,7 @@ def changed_rows(
         for row, values in zip(rows, changed.rows(range(n)), strict=False):
             row[places] = values
         rows[n, places], rows[n + 1, places] = changed.diagonal, changed.products
+        rows[n + 2, places] = means_to_store(changed)
     return ChangedRows(either, rows)
 
 
@@ -147,7 +149,9 @@ def with_changed(
 ) -> QueryStatistics:
     """A block as it was written, with its changed queries in place of the same queries before."""
     n, places = block.n_features, np.flatnonzero(changed.is_changed)
-    diagonal, products = block.diagonal.copy(), block.products.copy()
-    diagonal[places], products[places] = changed.rows[n], changed.rows[n + 1]
+    moments = block.diagonal.copy(), block.products.copy(), means_to_store(block).copy()
+    for of_block, of_changed in zip(moments, changed.rows[n:], strict=True):
+        of_block[places] = of_changed
+    diagonal, products, means = moments
     rows = partial(replaced_rows, block.rows, places, partial(map, changed.rows.__getitem__))
-    return replace(queries, rows=rows, diagonal=diagonal, products=products)
+    return replace(queries, rows=rows, diagonal=diagonal, products=products, means=means)

@@ -16,7 +16,7 @@ from dranking.data.directory_dataset import DirectoryDataset
 from dranking.data.transforms import Standard
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import manifest_format
-from dranking.rankrls.statistics.block_folder import read_block
+from dranking.rankrls.statistics.block_folder import read_block, read_pieces
 from dranking.rankrls.statistics.manifest import KIND, StatisticsManifest
 from dranking.rankrls.statistics.per_query import QueryStatistics
 
@@ -64,9 +64,14 @@ class StatisticsDataset(DirectoryDataset[StatisticsManifest]):
             raise documents_needed()
         return read_block(self.path, self.manifest, index, queries_only=columns is not None)
 
+    def pieces(self, index: int) -> QueryStatistics:
+        """Statistics, with means, of the documents of one block, unmerged with other blocks."""
+        return read_pieces(self.path, self.manifest, index, with_means=True)
+
     def query_ids(self) -> pa.Array:
         """(n_queries,) ids of all queries as strings, in order."""
-        return pa.concat_arrays([block.query_ids for block in self.queries()])
+        blocks = [self.block(index, np.empty(0, np.intp)) for index in range(self.n_blocks)]
+        return pa.concat_arrays([block.query_ids for block in blocks])
 
     def transformed(self, transforms: Sequence[Scaling]) -> Dataset:
         """A view with further `Standard` scalings, under which A_q becomes D A_q D.
@@ -81,10 +86,13 @@ class StatisticsDataset(DirectoryDataset[StatisticsManifest]):
             raise documents_needed()
         return _ScaledStatistics(self, standard) if standard else self
 
+    def queries_of(self, index: int) -> QueryStatistics:
+        """Pieces of one block without features: ids, sizes, weights and times."""
+        return read_pieces(self.path, self.manifest, index, queries_only=True)
+
     def queries(self) -> Iterator[QueryStatistics]:
-        """Statistics of each block without features: ids, sizes, weights and times."""
-        for index in range(self.n_blocks):
-            yield read_block(self.path, self.manifest, index, queries_only=True)
+        """Pieces of each block without features."""
+        return map(self.queries_of, range(self.n_blocks))
 
 
 class _ScaledStatistics(TransformedDataset):

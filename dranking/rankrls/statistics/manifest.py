@@ -17,7 +17,7 @@ from dranking.rankrls.statistics.per_query import WORDS_PER_NUMBER
 from dranking.rankrls.statistics.query_times import TimeType
 
 KIND: Final = DirectoryKind(
-    "statistics store", "dranking-statistics", 4, "build the statistics anew", sealed=True
+    "statistics store", "dranking-statistics", 5, "build the statistics anew", sealed=True
 )
 
 QUERY_TABLE = "queries.arrow"
@@ -25,12 +25,20 @@ QUERY_TABLE = "queries.arrow"
 reading some Gram rows."""
 
 CHANGED = "changed"
-"""Column of the query table of changed queries: whether the query changed."""
+"""Column of the query table of changed or merged queries: whether the folder has statistics of the
+query."""
+
+CARRIED = "carried"
+"""Column of the query table of merged queries: whether the block carries the query; if not, a later
+block carries it."""
+
+N_MOMENTS = 3
+"""Arrays of `STATISTICS_FILE` behind the rows of A_q."""
 
 STATISTICS_FILE = "statistics.rows"
 """Row file of (n_queries, n_features) arrays: the row of A_q for each feature, then the
-diagonals of A_q, then b_q. A_q is symmetric but stored whole, so that a selection reads just the
-rows that it needs."""
+diagonals of A_q, b_q, and the means of the features. A_q is symmetric but stored whole, so that a
+selection reads just the rows that it needs."""
 
 NUMBER_BYTES = 8
 VALUE_BYTES = {"dense": 4, "sparse": 8}  # float32; a sparse value also has an int32 column index
@@ -68,6 +76,29 @@ class ChangedEntry(BaseModel):
         return self
 
 
+class MergedEntry(ChangedEntry):
+    """Queries of a block that other blocks have as well, in a folder of their own.
+
+    Attributes
+    ----------
+    path, checksums
+        As in `ChangedEntry`. The table has all queries of the block with their merged sizes and
+        labels; the column `CARRIED` says which of them the block carries, and `CHANGED` which of
+        these have merged statistics in the folder.
+    n_queries
+        Number of queries with merged statistics.
+    n_carried, n_documents, n_unlabelled
+        Number of the queries that the block carries, and of their documents in all blocks.
+    pieces
+        Digest of what was merged: query ids, and the folders of the pieces.
+    """
+
+    n_carried: NonNegativeInt
+    n_documents: NonNegativeInt
+    n_unlabelled: NonNegativeInt
+    pieces: Digest
+
+
 class StatisticsEntry(BaseModel):
     """The manifest's entry of one block.
 
@@ -89,6 +120,8 @@ class StatisticsEntry(BaseModel):
     changed
         The queries that changed since the block was written; None if none did. All other facts of
         the entry but the path and the checksums are those after the change.
+    merged
+        The queries of the block that other blocks have as well; None if there are none.
     """
 
     model_config = _STRICT
@@ -102,11 +135,18 @@ class StatisticsEntry(BaseModel):
     checksums: dict[str, Checksum]
     features_digest: Digest | None = None
     changed: ChangedEntry | None = None
+    merged: MergedEntry | None = None
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The folders of the block inside the store."""
-        return (self.path,) if self.changed is None else (self.path, self.changed.path)
+        beside = (self.changed, self.merged)
+        return (self.path, *(folder.path for folder in beside if folder is not None))
+
+    @property
+    def n_carried(self) -> int:
+        """Number of the queries that the block carries."""
+        return self.n_queries if self.merged is None else self.merged.n_carried
 
 
 class StatisticsManifest(BaseModel):
@@ -133,7 +173,7 @@ class StatisticsManifest(BaseModel):
 
     model_config = _STRICT
     format: Literal["dranking-statistics"] = "dranking-statistics"
-    schema_version: Literal[4] = 4
+    schema_version: Literal[5] = 5
     feature_names: tuple[str, ...] = Field(min_length=1)
     sparse: bool
     fill: NullFill | None = None
@@ -161,18 +201,24 @@ class StatisticsManifest(BaseModel):
 
     def info(self, entry: StatisticsEntry) -> BlockInfo:
         """Sizes of a block, as `QueryStatistics.info` gives them."""
+        sizes = entry if entry.merged is None else entry.merged
         return BlockInfo(
-            n_documents=entry.n_documents,
-            n_queries=entry.n_queries,
-            n_values=WORDS_PER_NUMBER * entry.n_queries * 2 * self.n_features,
-            n_unlabelled=entry.n_unlabelled,
+            n_documents=sizes.n_documents,
+            n_queries=entry.n_carried,
+            n_values=WORDS_PER_NUMBER * entry.n_carried * 2 * self.n_features,
+            n_unlabelled=sizes.n_unlabelled,
         )
+
+    @property
+    def n_merged(self) -> int:
+        """Number of queries that several blocks have."""
+        return sum(entry.merged.n_queries for entry in self.blocks if entry.merged is not None)
 
     @property
     def n_bytes(self) -> int:
         """Bytes of the uncompressed statistics."""
-        n_queries = sum(entry.n_queries for entry in self.blocks)
-        return NUMBER_BYTES * n_queries * (self.n_features + 2) * self.n_features
+        n_queries = sum(entry.n_queries for entry in self.blocks) + self.n_merged
+        return NUMBER_BYTES * n_queries * (self.n_features + N_MOMENTS) * self.n_features
 
     @property
     def n_data_bytes(self) -> int:

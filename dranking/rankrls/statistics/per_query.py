@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.dataset import documents_needed
 from dranking.rankrls.kernels.gram import per_query as gram
+from dranking.rankrls.kernels.gram.dense import strips_of_queries
 from dranking.rankrls.kernels.gram.whole_blocks import all_gram_rows
 
 Array = NDArray[np.float64]
@@ -41,12 +42,16 @@ class QueryStatistics:
         A_q = X_q' X_q, each (n_queries, n_features) float64. A stored row is read at every use.
     diagonal, products
         (n_queries, n_features) float64: diagonals of A_q, and b_q = X_q' y_q.
-    label_norms
-        (n_queries,) float64: y_q' y_q.
+    label_norms, label_means
+        (n_queries,) float64: y_q' y_q, and the mean of the labels before they were centred.
     sizes, labelled_sizes, value_counts
         (n_queries,) int64: documents, labelled documents and feature values of each query.
     query_ids
         (n_queries,) pyarrow string array.
+    means
+        (n_queries, n_features) float64 means of the features of labelled documents, with which
+        pieces of a query are merged (`dranking.rankrls.statistics.merged_queries`); None where the
+        statistics are read to train on.
     query_weights
         (n_queries,) float64, or None for all ones.
     times
@@ -65,10 +70,12 @@ class QueryStatistics:
     diagonal: Array
     products: Array
     label_norms: Array
+    label_means: Array
     sizes: NDArray[np.int64]
     labelled_sizes: NDArray[np.int64]
     value_counts: NDArray[np.int64]
     query_ids: pa.Array
+    means: Array | None = None
     query_weights: Array | None = None
     times: pa.Array | None = None
     label_digests: pa.Array | None = None
@@ -86,6 +93,7 @@ class QueryStatistics:
         ones = np.ones(labelled.n_queries)
         moments = gram.moments(labelled.features, labelled.relevance, labelled.query_ptr, ones)
         kept = all_gram_rows(labelled.features, labelled.query_ptr, moments.means)
+        means, label_means = means_of(labelled)
         there = labelled_sizes > 0
         features_source = block.features_digest()
         return cls(
@@ -93,10 +101,12 @@ class QueryStatistics:
             diagonal=_spread(moments.diagonal, there),
             products=_spread(moments.products, there),
             label_norms=_spread(moments.label_norms, there),
+            label_means=_spread(label_means, there),
             sizes=np.diff(ptr),
             labelled_sizes=labelled_sizes,
             value_counts=np.diff(values).astype(np.int64),
             query_ids=block.query_ids.cast(pa.string()),
+            means=_spread(means, there),
             query_weights=block.query_weights,
             label_digests=label_digests(block),
             source=block.digest_with(features_source),
@@ -160,6 +170,7 @@ class QueryStatistics:
             rows=partial(_scaled_rows, self.rows, scale),
             diagonal=self.diagonal / scale / scale,
             products=self.products / scale,
+            means=None if self.means is None else self.means / scale,
             source=None,
             features_source=None,
         )
@@ -190,6 +201,28 @@ class QueryStatistics:
         raise documents_needed()
 
     is_sparse = relevance = query_ptr = doc_ids = features
+
+
+def means_of(block: QueryBlock) -> tuple[Array, Array]:
+    """Means of the features and of the labels of each query, rounded once.
+
+    The mean of the distances from a first mean is added to it: the rounding of a sum of values far
+    from zero would be large beside the distance between the means of two pieces of a query.
+    """
+    sizes, ptr = np.diff(block.query_ptr), block.query_ptr
+    features, labels = np.zeros((len(sizes), block.n_features)), np.zeros(len(sizes))
+    for _ in range(2):
+        for first, last in strips_of_queries(ptr):
+            rows, own = slice(ptr[first], ptr[last]), slice(first, last)
+            values = block.features[rows]
+            values = (values.toarray() if block.is_sparse else values).astype(np.float64)
+            values = np.column_stack((values, block.relevance[rows]))
+            before = np.column_stack((features[own], labels[own]))
+            values -= np.repeat(before, sizes[own], axis=0)
+            starts = ptr[first:last] - ptr[first]
+            means = before + np.add.reduceat(values, starts, axis=0) / sizes[own, None]
+            features[own], labels[own] = means[:, :-1], means[:, -1]
+    return features, labels
 
 
 LABEL_DIGEST: pa.DataType = pa.binary(16)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from dranking.data.column_forms import Scaling
 from dranking.data.null_fill import NullFill, joined_fill
+from dranking.engine.choose_executor import get_executor
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.writing.commit import DirectoryCommit, begin_directory
@@ -31,6 +32,7 @@ from dranking.rankrls.statistics.manifest import (
     StatisticsManifest,
     manifest_json,
 )
+from dranking.rankrls.statistics.merged_queries import with_merged_queries
 from dranking.rankrls.statistics.per_query import QueryStatistics
 from dranking.rankrls.statistics.query_times import TIME_TYPES, parse_time, time_in_words
 
@@ -47,6 +49,7 @@ def write_statistics(
     fill: NullFill | None = None,
     transforms: Sequence[Scaling] = (),
     overwrite: bool = False,
+    executor: Any = "threads",
 ) -> StatisticsDataset:
     """Write a statistics store, whole or not at all.
 
@@ -66,6 +69,8 @@ def write_statistics(
         Scalings that had already been applied to the values of the data.
     overwrite
         Replace a store that exists.
+    executor
+        Runs the tasks that merge queries of several blocks; as `get_executor` takes it.
 
     Raises
     ------
@@ -84,7 +89,7 @@ def write_statistics(
         "transforms": tuple(transforms),
     }
     with begin_directory(path, overwrite=overwrite) as commit:
-        _finish(commit, _manifest(blocks(_folders(commit)), facts))
+        _finish(commit, _manifest(blocks(_folders(commit)), facts), executor)
     return StatisticsDataset(commit.place)
 
 
@@ -92,8 +97,11 @@ def append_statistics(
     path: AnyPlace,
     blocks: Callable[[StatisticsDataset, BlockFolders], NewBlocks],
     fill: NullFill | None = None,
+    executor: Any = "threads",
 ) -> StatisticsDataset:
-    """Append blocks to a statistics store, whole or not at all, without reading other blocks.
+    """Append blocks to a statistics store, whole or not at all.
+
+    Of other blocks, those with queries of the new blocks are read.
 
     Parameters
     ----------
@@ -104,12 +112,13 @@ def append_statistics(
         whose errors are raised here too.
     fill
         The values that stand for missing ones in the new blocks, which must be those of the store.
+    executor
+        As in `write_statistics`.
     """
     with _locked(as_place(path)) as (commit, store):
-        names, what = store.feature_names, f"{store.path} and the new data"
-        both = joined_fill((store.fill, fill), names, what)
+        both = _fill_of_both(store, fill)
         everything = chain(store.manifest.blocks, blocks(store, _folders(commit)))
-        return _changed(commit, store, everything, fill=both)
+        return _changed(commit, store, everything, executor, fill=both)
 
 
 def change_statistics(
@@ -117,6 +126,8 @@ def change_statistics(
     blocks: Callable[
         [StatisticsDataset, BlockFolders], Iterable[WrittenBlock | StatisticsEntry | None]
     ],
+    executor: Any = "threads",
+    fill: NullFill | None = None,
 ) -> StatisticsDataset:
     """Replace the blocks of a statistics store, whole or not at all.
 
@@ -128,6 +139,10 @@ def change_statistics(
         Returns all blocks in order: entries of the manifest for blocks that stay, which are not
         read, and new ones, which it writes; called with the store, and the folders to write, once
         the store is locked.
+    executor
+        As in `write_statistics`.
+    fill
+        The values that stand for missing ones in new blocks, which must be those of the store.
 
     Raises
     ------
@@ -138,7 +153,8 @@ def change_statistics(
         If another process is changing the store.
     """
     with _locked(as_place(path)) as (commit, store):
-        return _changed(commit, store, blocks(store, _folders(commit)))
+        both = _fill_of_both(store, fill)
+        return _changed(commit, store, blocks(store, _folders(commit)), executor, fill=both)
 
 
 def expire_statistics(
@@ -189,7 +205,8 @@ def expire_statistics(
             )
         if all(mask.all() for mask in masks):
             return store
-        return _changed(commit, store, _remaining(store, masks, _folders(commit)))
+        left = _remaining(store, masks, _folders(commit))
+        return _changed(commit, store, left, "threads")
 
 
 @contextmanager
@@ -200,6 +217,11 @@ def _locked(place: Place) -> Iterator[tuple[DirectoryCommit, StatisticsDataset]]
         yield commit, StatisticsDataset(commit.place)
 
 
+def _fill_of_both(store: StatisticsDataset, fill: NullFill | None) -> NullFill | None:
+    """The values for missing ones of a store and of new data; DataError if they differ."""
+    return joined_fill((store.fill, fill), store.feature_names, f"{store.path} and the new data")
+
+
 def _folders(commit: DirectoryCommit) -> BlockFolders:
     return BlockFolders(commit.root, commit.name("blocks/"))
 
@@ -208,17 +230,22 @@ def _changed(
     commit: DirectoryCommit,
     store: StatisticsDataset,
     blocks: Iterable[WrittenBlock | StatisticsEntry | None],
+    executor: Any,
     **changed: Any,
 ) -> StatisticsDataset:
     """Replace the blocks of a store by `blocks`: entries of blocks that stay, and new blocks.
 
     `changed` are the other entries of the manifest that change.
     """
-    _finish(commit, _manifest(blocks, _facts(store) | changed))
+    _finish(commit, _manifest(blocks, _facts(store) | changed), executor)
     return StatisticsDataset(store.path)
 
 
-def _finish(commit: DirectoryCommit, manifest: StatisticsManifest) -> None:
+def _finish(commit: DirectoryCommit, manifest: StatisticsManifest, executor: Any) -> None:
+    """Merge queries of several blocks, and replace the manifest."""
+    commit.check_parts(path for block in manifest.blocks for path in block.paths)
+    prefix = commit.name("blocks/")
+    manifest = with_merged_queries(commit.root, manifest, prefix, get_executor(executor))
     commit.check_parts(path for block in manifest.blocks for path in block.paths)
     commit.finish(manifest_json(manifest))
 
@@ -271,7 +298,7 @@ def _remaining(
         if mask.all():
             yield entry
         elif mask.any():
-            yield folders.write(index, store.block(index).take_queries(mask))
+            yield folders.write(index, store.pieces(index).take_queries(mask))
 
 
 def _kept(queries: QueryStatistics, limit: pa.Scalar | None) -> NDArray[np.bool_]:

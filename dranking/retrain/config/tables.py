@@ -37,14 +37,18 @@ class DataConfig(BaseModel):
     train
         Files, dataset directories, or patterns such as ``incoming/*.txt``: local paths or URLs.
         Everything found is a part, which is ingested once and kept; parts are sorted by name. A
-        query of two parts counts as two queries, so the rows of a query belong in one part: where
-        several files make a delivery, name its folder (``lake/day=*``). For ``bilinear``: local
-        parquet tables with the columns text and label.
+        query of several parts is one query with the documents of all. For ``bilinear``: local
+        parquet tables with the columns text and label, and optionally id.
     holdout
-        Judged queries that challenger and champion are compared on; never trained on. With
+        Judged queries that challenger and champion are compared on; never trained on, see
+        `holdout_overlap`. With
         ``[clicks]`` they may be absent, and later clicks take their place.
     validation
         Judged queries to choose hyperparameters on.
+    holdout_overlap
+        What happens to training queries that are judged, with the same id or the same documents
+        (``bilinear``: texts with the same id or the same text): "leave-out" leaves them out of the
+        training and says how many; "error" refuses the night.
     window
         Number of the newest parts to train on; None for all parts.
     null
@@ -57,7 +61,9 @@ class DataConfig(BaseModel):
         Names of the columns of parquet tables; ``docid`` and ``weight`` may be absent under these
         names.
     features
-        Columns of parquet tables that are features, by name; None for all other columns.
+        Names of the features of tables and dataset directories. None for those of the champion's
+        training data, or, without a champion, those of the first training part; further columns
+        are left out with a line.
     exclude
         Columns of parquet tables to leave out, where `features` does not name the features.
     normalize
@@ -83,6 +89,7 @@ class DataConfig(BaseModel):
     train: Sources
     holdout: Sources | None = None
     validation: Sources | None = None
+    holdout_overlap: Literal["leave-out", "error"] = "leave-out"
     window: PositiveInt | None = None
     null: NullPolicy = "error"
     n_features: PositiveInt | None = None

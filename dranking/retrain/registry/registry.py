@@ -5,9 +5,9 @@ Layout::
     manifest.json            format and schema version of the registry
     aliases.json             champion, challenger, previous -> version; replaced in one write
     ledger.json              the tests of challengers against champions
-    versions/000001/         manifest.json (lineage, metrics, checksums); model.json, or the folder
-                             model/ for a bilinear model; per_query.parquet, card.json, card.html,
-                             report.html, exports/
+    versions/000001/         manifest.json (lineage, metrics, checksums); model.json and
+                             model.queries, or the folder model/; per_query.parquet, card.json,
+                             card.html, report.html, exports/
 
 Every JSON file here has a digest of its own content. A version never changes after it was added.
 """
@@ -41,6 +41,7 @@ LEDGER_NAME = "ledger.json"
 PER_QUERY_NAME = "per_query.parquet"
 MODEL_NAME = "model.json"
 MODEL_FOLDER = "model"
+QUERIES_NAME = "model.queries"
 MODELS = (MODEL_NAME, MODEL_FOLDER)
 VERSIONS = "versions"
 M = TypeVar("M", bound=BaseModel)
@@ -155,7 +156,10 @@ class Registry:
         -------
         Whether the version has a model of this name.
         """
-        names = [name for name in self.manifest(version).checksums if _is_of(name, model)]
+        there = self.manifest(version).checksums
+        names = [name for name in there if _is_of(name, model)]
+        if names and QUERIES_NAME in there:
+            names.append(QUERIES_NAME)
         for name in names:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(self.read(version, name))

@@ -87,7 +87,7 @@ def report_of(
     config, rival = run.config, evaluated.against
     champion = None if rival is None else stored_model(run, workflow, rival)
     content = workflow.describe(workflow.load(run.version_folder), champion, ingested, updated)
-    parts = run.source_names["train"]
+    parts, notes = run.source_names["train"], (*run.notes, *ingested.notes)
     content = replace(
         content,
         verdict=asdict(verdict),
@@ -103,7 +103,7 @@ def report_of(
             **_value_facts(evaluated, config.data.holdout is None),
             **({"decision": verdict.statement} if verdict.statement else {}),
             "training parts": f"{len(parts)}, {parts[0]} to {parts[-1]}",
-            **({"data": "; ".join(run.notes)} if run.notes else {}),
+            **({"data": "; ".join(notes)} if notes else {}),
             **_written_by(run),
         },
         command=_command(run),

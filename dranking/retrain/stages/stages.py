@@ -17,6 +17,7 @@ import numpy as np
 import dranking
 from dranking.errors import TryAgainError
 from dranking.files.writing.atomic_files import atomic_write
+from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import read_per_query, write_per_query
 from dranking.report.card import card_files
 from dranking.retrain.config.config import config_digest
@@ -89,13 +90,19 @@ def evaluate(run: Run, workflow: Workflow) -> Evaluated:
         return evaluate_on_clicks(run, config.clicks, models, workflow.drift())
     measures = tuple(dict.fromkeys((config.gate.metric, *config.run.metrics)))
     means: dict[str, dict[str, float | None]] = {}
+    overlaps: dict[str, Overlap] = {}
     n_queries = 0
     for role, model in models.items():
-        found = workflow.measure(model, measures)
+        measured = workflow.measure(model, measures)
+        found = measured.per_query
+        if measured.trained_on is not None:
+            overlaps[role] = measured.trained_on
         write_per_query(per_query_file(run, role), found, overwrite=True)
         means[role] = {m: _finite(value) for m, value in found.summary().metrics.items()}
         n_queries = found.n_queries
-    return Evaluated(rival, config.gate.convention, n_queries, means, workflow.drift())
+    return Evaluated(
+        rival, config.gate.convention, n_queries, means, workflow.drift(), trained_on=overlaps
+    )
 
 
 def gate(run: Run, workflow: Workflow, fitted: Fitted, evaluated: Evaluated) -> Verdict:
@@ -188,8 +195,11 @@ def _lineage(
     verdict: Verdict,
 ) -> dict[str, Any]:
     """The origin of a version, for its manifest."""
+    data = {use: asdict(facts) for use, facts in ingested.data.items()}
+    if updated.n_queries is not None:  # parts may have queries in common
+        data["train"]["n_queries"] = updated.n_queries
     return {
-        "data": {use: asdict(facts) for use, facts in ingested.data.items()},
+        "data": data,
         "sources": run.source_names,
         "parts": [source.key for source in run.sources["train"]],
         "contents": [source.content for source in run.sources["train"]],
@@ -199,6 +209,8 @@ def _lineage(
         "chosen": tuned.chosen,
         "champion": evaluated.against,
         "accepted": verdict.accepted,
+        "left_out": ingested.n_left_out,
+        "trained_on": {role: found.as_json() for role, found in evaluated.trained_on.items()},
         "environment": {
             "dranking": dranking.__version__,
             "python": platform.python_version(),

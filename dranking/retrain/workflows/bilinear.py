@@ -1,8 +1,8 @@
 """The stages of a run for the bilinear ranker, which learns from labelled texts.
 
 Sources are parquet tables with the columns text and label, and optionally id, which names the
-queries in reports. Every text held out is a query against all other texts held out; the texts with
-the same label are relevant.
+queries in reports, and tells whether a judged text is trained on. Every text held out is a query
+against all other texts held out; the texts with the same label are relevant.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from inspect import signature
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from dranking.bilinear.estimator import BilinearRanker
 from dranking.bilinear.evaluation import evaluate_bilinear
@@ -28,7 +32,7 @@ from dranking.errors import DataError, UsageError
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists, read_bytes
 from dranking.files.writing.atomic_files import atomic_write
-from dranking.metrics.per_query import PerQuery
+from dranking.models.evaluation import Evaluation
 from dranking.report.content import Content, measures_of
 from dranking.retrain.gate.gate import PartDrift
 from dranking.retrain.registry.registry import MODEL_FOLDER
@@ -36,6 +40,7 @@ from dranking.retrain.results import Fitted, Ingested, StatisticsUpdate, TextFac
 from dranking.retrain.sources.content_digests import DIGESTS_NAME, ContentDigests
 from dranking.retrain.sources.sources import Source, check_unchanged, delete_others
 from dranking.retrain.workflow import Run
+from dranking.retrain.workflows.judged_queries import left_out
 
 NOT_PARAMETERS = {"regularization", "checkpoint", "support"}
 """Parameters of the ranker that ``model.parameters`` may not set."""
@@ -64,11 +69,41 @@ class BilinearWorkflow:
         Raises
         ------
         DataError
-            If the data of some use has no text.
+            If the data of some use has no text, or texts are both trained on and judged on, and
+            the configuration refuses that or nothing else is left.
         """
         run = self._run
         new = tuple(s.name for s in run.all_sources if not exists(self._path(s)))
-        return Ingested(new, {use: self._facts(use) for use in run.sources})
+        facts = {use: self._facts(use) for use in run.sources}
+        names, rule = self._judged_names(), run.config.data.holdout_overlap
+        n_left_out, notes = left_out(names, facts["train"].n_documents, rule, "texts")
+        return Ingested(new, facts, notes, n_left_out)
+
+    @cached_property
+    def _is_judged(self) -> NDArray[np.bool_]:
+        """(n_texts,) whether each text of the training is judged as well: its id, or the text."""
+        own = self._table("train")
+        found = np.zeros(own.num_rows, dtype=np.bool_)
+        for use in self._run.sources.keys() - {"train"}:
+            judged = self._table(use)
+            for name in {"id", "text"} & {*own.column_names} & {*judged.column_names}:
+                values = judged[name].combine_chunks()
+                found |= pc.is_in(own[name], value_set=values, skip_nulls=True).to_numpy()
+        return found
+
+    def _judged_names(self) -> list[str]:
+        """Ids of the training texts that are judged as well; without ids, rows of the sources."""
+        names, first = [], 0
+        for source in self._run.sources["train"] if self._is_judged.any() else ():
+            table = self._read(source)
+            rows = np.flatnonzero(self._is_judged[first : first + table.num_rows])
+            first += table.num_rows
+            if "id" in table.column_names:
+                ids = table["id"].take(pa.array(rows)).to_pylist()
+            else:
+                ids = [None] * len(rows)
+            names += [i or f"row {r} of {source.name}" for i, r in zip(ids, rows, strict=True)]
+        return names
 
     def update_statistics(self) -> StatisticsUpdate:
         """Do nothing: words are counted when the model is trained."""
@@ -79,7 +114,7 @@ class BilinearWorkflow:
         return Tuned()
 
     def fit(self, statistics: StatisticsUpdate, tuned: Tuned) -> Fitted:
-        """Train the challenger on all texts of the window."""
+        """Train the challenger on all texts of the window that are not judged."""
         run = self._run
         [regularization] = run.config.model.regularization
         ranker = BilinearRanker(regularization, **run.config.model.parameters)
@@ -89,10 +124,12 @@ class BilinearWorkflow:
         return Fitted(n_features=int(model.weights.nnz))
 
     def load(self, folder: Place) -> BilinearModel:
-        """Load the model from a folder that holds the files of a version."""
-        return load_bilinear_model(folder / MODEL_FOLDER)
+        """Load the model, with its training queries, from a folder of the files of a version."""
+        model = load_bilinear_model(folder / MODEL_FOLDER)
+        model.trained_queries()  # the folder may be gone when they are asked for
+        return model
 
-    def measure(self, model: BilinearModel, measures: Sequence[str]) -> PerQuery:
+    def measure(self, model: BilinearModel, measures: Sequence[str]) -> Evaluation:
         """Measure a model on the texts held out, as vectors over the model's own words."""
         documents = self._collection("holdout", model.vectorizer, {})
         preferences = label_preferences(documents)
@@ -107,7 +144,7 @@ class BilinearWorkflow:
             metrics=measures,
             convention=self._run.config.gate.convention,
         )
-        return found.per_query
+        return Evaluation(found.per_query, found.trained_on)
 
     def drift(self) -> tuple[PartDrift, ...]:
         """Return nothing: texts have no features that all runs share."""
@@ -128,12 +165,16 @@ class BilinearWorkflow:
         gate = self._run.config.gate
         measures = measures_of(gate.metric)
         judged = ingested.data["holdout"]
+        models = {"": model, ", champion": champion}
+        found = {role: self.measure(m, measures) for role, m in models.items() if m is not None}
+        theirs = found.get(", champion")
         return Content(
             model=model,
             metric=gate.metric,
             convention=gate.convention,
-            challenger=self.measure(model, measures),
-            champion=None if champion is None else self.measure(champion, measures),
+            challenger=found[""].per_query,
+            champion=None if theirs is None else theirs.per_query,
+            overlaps={role: each.trained_on for role, each in found.items() if each.trained_on},
             facts={
                 "judged texts": f"{judged.n_documents:,}",
                 "labels": f"{judged.n_labels:,}",
@@ -163,18 +204,29 @@ class BilinearWorkflow:
     ) -> Collection:
         """The texts of one use as vectors."""
         table = self._table(use)
-        has_ids = use == "holdout" and "id" in table.schema.names
-        return text_collection(
+        if use == "train":
+            table = table.filter(pa.array(~self._is_judged))
+        ids = table["id"].combine_chunks() if "id" in table.column_names else None
+        made = text_collection(
             table["text"].to_pylist(),
             vectorizer,
-            ids=table["id"].combine_chunks() if has_ids else None,
+            ids=None if use == "train" else ids,
             labels=table["label"].combine_chunks(),
             **options,
         )
+        if use != "train" or ids is None:
+            return made
+        # Texts of several parts may have one id, or none, since a training only records them.
+        return replace(made, ids=ids, is_numbered=False)
 
     def _table(self, use: str) -> pa.Table:
-        """The rows of one use, with ids only if all sources have them; copies new sources."""
+        """The rows of one use; copies new sources.
+
+        Judged texts have ids only if all sources have ids; a training text without an id has null.
+        """
         tables = [self._read(source) for source in self._run.sources[use]]
+        if use == "train":
+            return pa.concat_tables(tables, promote_options="default")
         shared = set.intersection(*(set(table.schema.names) for table in tables))
         return pa.concat_tables([table.select(sorted(shared)) for table in tables])
 

@@ -22,7 +22,9 @@ from dranking.rankrls.statistics.dataset import StatisticsDataset, is_statistics
 from dranking.retrain.config.tables import ClicksConfig
 from dranking.retrain.results import ClickLabels
 from dranking.retrain.workflow import Run
+from dranking.retrain.workflows.incremental_statistics import is_usable, sync_statistics
 from dranking.retrain.workflows.later_clicks import training_clicks
+from dranking.retrain.workflows.parts import joined
 
 FOLDER = "labelled"
 
@@ -143,6 +145,21 @@ def sync_click_statistics(
             stores.append(build_statistics(part, place, overwrite=True, executor=executor))
             n_changed += part.n_blocks
     return stores, n_changed
+
+
+def sync_shared_statistics(
+    place: Place, parts: Sequence[StoredDataset], executor: Executor
+) -> tuple[list[StatisticsDataset], int]:
+    """The one statistics store of labelled parts that share queries.
+
+    Whole blocks are computed anew where labels changed, as the queries of a part are not those of
+    a part of the store. The result is as that of `sync_click_statistics`.
+    """
+    whole = joined(parts)
+    there = is_usable(place, whole)
+    known = {*StatisticsDataset(place).block_digests()} if there else set()
+    store, _ = sync_statistics(place, parts, executor)
+    return [store], sum(digest not in known for digest in whole.block_digests())
 
 
 def _can_be_relabelled(place: Place, part: StoredDataset) -> bool:

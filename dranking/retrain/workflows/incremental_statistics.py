@@ -8,9 +8,8 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.files.folders.manifests import OlderSchemaError
 from dranking.files.places import Place
-from dranking.rankrls.gram.statistics_store import append_queries, build_statistics
+from dranking.rankrls.gram.statistics_store import build_statistics, update_statistics
 from dranking.rankrls.statistics.dataset import StatisticsDataset, is_statistics
-from dranking.rankrls.statistics.write_append_expire import expire_statistics
 from dranking.retrain.workflows.parts import joined
 
 
@@ -33,42 +32,30 @@ def sync_statistics(
     store, n_read
         The store, and the number of parts that were read.
     """
-    kept, n_known = _known(path, parts)
-    if not n_known:
-        whole = joined(parts)
+    whole = joined(parts)
+    if not is_usable(path, whole):
         return build_statistics(whole, path, overwrite=True, executor=executor), len(parts)
-    store = StatisticsDataset(path)
-    expired = [block for block in range(store.n_blocks) if block not in kept]
-    if expired:
-        store = expire_statistics(path, blocks=expired)
-    if parts[n_known:]:
-        new = joined(parts[n_known:])
-        store = append_queries(path, new, repeated=True, executor=executor)
-    return store, len(parts) - n_known
+    known = {*StatisticsDataset(path).block_digests()}
+    n_read = sum(not known.issuperset(part.block_digests()) for part in parts)
+    return update_statistics(path, whole, executor=executor), n_read
 
 
-def _known(path: Place, parts: Sequence[Dataset]) -> tuple[set[int], int]:
-    """Blocks of a store that make up its first parts, and the number of these parts.
+def merged_queries(n_merged: int, n_queries: int) -> tuple[str, ...]:
+    """A sentence about queries that several parts have, or none."""
+    if not n_merged:
+        return ()
+    return (
+        f"{n_merged:,} of {n_queries:,} training queries are in several parts: each is one "
+        "query, with the documents of all of these parts. A document that comes again counts twice",
+    )
 
-    The number is 0 if the store must be built anew: without a store, for another schema, other
-    features or other scaling, or if kept blocks are not exactly the first parts in order.
-    """
+
+def is_usable(path: Place, data: Dataset) -> bool:
+    """Whether there is a store of this schema with the features and scalings of the data."""
     if not is_statistics(path):
-        return set(), 0
+        return False
     try:
         store = StatisticsDataset(path)
     except OlderSchemaError:
-        return set(), 0
-    if (store.feature_names, store.transforms) != (parts[0].feature_names, parts[0].transforms):
-        return set(), 0
-    wanted = [list(part.block_digests()) for part in parts]
-    everything = {digest for digests in wanted for digest in digests}
-    kept = {b: digest for b, digest in enumerate(store.block_digests()) if digest in everything}
-    have = list(kept.values())
-    n_known = 0
-    for digests in wanted:
-        if have[: len(digests)] != digests:
-            break
-        have = have[len(digests) :]
-        n_known += 1
-    return (set(kept), n_known) if not have else (set(), 0)
+        return False
+    return (store.feature_names, store.transforms) == (data.feature_names, data.transforms)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
+from dranking.data.roles import KnownFeatures
 from dranking.errors import DataError, UsageError
 from dranking.files.places import Place
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.ingestion.known_values import KnownValues, known_values
 from dranking.ingestion.rows.row_rules import HasFill
-from dranking.metrics.per_query import PerQuery
-from dranking.models.evaluation import evaluate
+from dranking.models.evaluation import Evaluation, evaluate
 from dranking.models.export.formats import SUFFIXES, export_model
 from dranking.models.linear.model import LinearModel, load_model
 from dranking.rankrls.statistics.dataset import StatisticsDataset
@@ -35,7 +39,7 @@ from dranking.retrain.results import (
     StatisticsUpdate,
     Tuned,
 )
-from dranking.retrain.sources.sources import DIGITS, delete_others
+from dranking.retrain.sources.sources import DIGITS, Source, delete_others
 from dranking.retrain.work_folder import delete
 from dranking.retrain.workflow import PROFILE_NAME, Run
 from dranking.retrain.workflows.click_labels import (
@@ -43,11 +47,14 @@ from dranking.retrain.workflows.click_labels import (
     label_training_data,
     labelled_parts,
     sync_click_statistics,
+    sync_shared_statistics,
 )
 from dranking.retrain.workflows.drift import drift_between
-from dranking.retrain.workflows.incremental_statistics import sync_statistics
-from dranking.retrain.workflows.parts import Parts, joined, repeated_queries
+from dranking.retrain.workflows.incremental_statistics import merged_queries, sync_statistics
+from dranking.retrain.workflows.judged_queries import left_out
+from dranking.retrain.workflows.parts import Parts, joined
 from dranking.retrain.workflows.profiles import Profile, parse_profile
+from dranking.retrain.workflows.whole_queries import codes_of, share_queries, whole_queries
 from dranking.tuning.families import family_of
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.scores import LEAVE_QUERY_OUT, Validation
@@ -78,22 +85,22 @@ class LinearWorkflow:
         ------
         DataError
             If a source is wrong, the data of some use has no labelled document, or queries are both
-            trained on and judged on.
+            trained on and judged on, and the configuration refuses that or nothing else is left.
         PartSetAsideError
             If a training source is wrong and was set aside, as the configuration allows.
         """
         run = self._run
+        self._parts = replace(self._parts, features=self._known_features())
         new = [source for source in run.all_sources if source not in self._parts]
         judged = {use: found for use, found in run.sources.items() if use != "train"}
         known = self._known_values()
         self._parts = replace(self._parts, known=known)
-        for sources in judged.values():
-            self._parts.open(sources)
-        first = next((s for found in judged.values() for s in found), run.sources["train"][0])
         for source in run.sources["train"]:
             with set_aside_if_wrong(run, source):
-                self._parts.open([source])
-                self._parts.check_features(source, first)
+                [part] = self._parts.open([source])
+            self._take_features(part.feature_names, source)
+        for sources in judged.values():
+            self._parts.open(sources)
         found = {}
         for use in run.sources:
             data = self._data(use)
@@ -103,19 +110,66 @@ class LinearWorkflow:
             found[use] = RowFacts(**data.facts)
             if use != "train":
                 self._check_champion_scores(use, data)
-        for sources in judged.values():
-            self._parts.check_apart(run.sources["train"], sources)
-        notes: tuple[str, ...] = ()
-        if run.config.clicks is None:
-            of_the_night = [source for source in run.sources["train"] if source in new]
-            notes = repeated_queries(self._parts.open(of_the_night))
+        n_left_out, notes = self._check_left_out()
+        if run.config.clicks is not None or not on_statistics(run.config):  # all ids are read
+            codes, is_repeated = codes_of(self._parts.open(run.sources["train"]))
+            n_queries = len(np.unique(codes))
+            notes += merged_queries(len(np.unique(codes[is_repeated])), n_queries)
+            found["train"] = replace(found["train"], n_queries=n_queries)
         if isinstance(known, KnownValues):
             notes += (
                 f"values for missing ones (data.null: {known.fill.policy}) were fitted to the "
                 "training parts of this run, since no part was ingested before; later runs keep "
                 "them",
             )
-        return Ingested(tuple(source.name for source in new), dict(found), notes)
+        return Ingested(tuple(source.name for source in new), dict(found), notes, n_left_out)
+
+    @cached_property
+    def _left_out(self) -> pa.Array:
+        """Ids of the queries that are left out of the training, since they are judged."""
+        sources = self._run.sources
+        judged = [source for use, found in sources.items() if use != "train" for source in found]
+        if not judged:
+            return pa.array([], pa.string())
+        return self._parts.judged_ids(sources["train"], judged)
+
+    def _check_left_out(self) -> tuple[int, tuple[str, ...]]:
+        """Number of training queries that are judged, and a note; DataError if none are left."""
+        own = pa.concat_arrays([self._parts.query_ids(s) for s in self._run.sources["train"]])
+        own = own.unique()
+        shared = own.filter(pc.is_in(own, self._left_out)).to_pylist()
+        return left_out(shared, len(own), self._run.config.data.holdout_overlap)
+
+    def _without_judged(self, data: Dataset) -> Dataset:
+        """Training data without the queries that are judged."""
+        if not len(self._left_out):
+            return data
+        kept = ~pc.is_in(data.query_ids().cast(pa.string()), self._left_out).to_numpy(
+            zero_copy_only=False
+        )
+        return data if kept.all() else data.select_queries(kept)
+
+    def _known_features(self) -> KnownFeatures | None:
+        """The features of the run: those that are named, or those of the champion's training data.
+
+        None without either: then the first training part has them.
+        """
+        data, champion = self._run.config.data, self._champion_profile()
+        may_lack = data.null != "error"
+        if data.features is not None:
+            return KnownFeatures(tuple(data.features), "data.features", may_lack)
+        if champion is None or data.n_features is not None:
+            return None
+        names = tuple(name for name in champion.feature_names if name not in data.exclude)
+        owner = f"the training data of the champion, version {self._run.rival},"
+        return KnownFeatures(names, owner, may_lack, ", or name the features in data.features")
+
+    def _take_features(self, names: tuple[str, ...], source: Source) -> None:
+        """Read all parts by the features of the first one, if the features are not known yet."""
+        if self._parts.features is None:
+            may_lack = self._run.config.data.null != "error"
+            features = KnownFeatures(names, source.name, may_lack)
+            self._parts = replace(self._parts, features=features)
 
     def _known_values(self) -> HasFill | None:
         """The values for missing ones: those of parts ingested before, or fitted to this run's.
@@ -142,12 +196,7 @@ class LinearWorkflow:
             with set_aside_if_wrong(run, source):
                 found, of_part = self._parts.measure(source)
                 names = names or found
-                if found != names:
-                    raise DataError(
-                        f"{source.name}: its features differ from those of the parts before it; "
-                        "all parts need the same features (data.n_features sets their number for "
-                        "text)."
-                    )
+                self._take_features(found, source)
                 moments.append(of_part)
         return known_values(names, moments, null, champion) if moments else None
 
@@ -175,6 +224,7 @@ class LinearWorkflow:
     def update_statistics(self) -> StatisticsUpdate:
         """Bring statistics, distributions and scaling up to date, reading new parts only."""
         run = self._run
+        delete(self._shared)  # of an earlier execution of this stage, with its labels
         sources = run.sources["train"]
         update = StatisticsUpdate(used=on_statistics(run.config))
         if run.config.clicks is not None:
@@ -183,7 +233,14 @@ class LinearWorkflow:
             parts = self._parts.open(sources)
             store, n_changed = sync_statistics(run.work / "statistics", parts, run.executor)
             manifest = store.manifest
-            update = StatisticsUpdate(True, n_changed, manifest.n_bytes, manifest.n_data_bytes)
+            update = StatisticsUpdate(
+                used=True,
+                n_parts_read=n_changed,
+                n_bytes=manifest.n_bytes,
+                n_data_bytes=manifest.n_data_bytes,
+                n_queries=store.n_queries,
+                notes=merged_queries(manifest.n_merged, store.n_queries),
+            )
         first, *others = sources
         total = self._parts.profile(first, self._champion_profile(), run.executor)
         for source in others:
@@ -214,8 +271,11 @@ class LinearWorkflow:
     ) -> tuple[list[StatisticsDataset], int]:
         """The statistics of the labelled parts, and the number of their blocks that changed."""
         parts = labelled_parts(self._run, clicks, self._training_parts(), labels)
+        labelled, run = list(parts.values()), self._run
+        if share_queries(labelled):
+            return sync_shared_statistics(run.work / "click-statistics", labelled, run.executor)
         places = [self._parts.root / f"{key}.click-statistics" for key in parts]
-        return sync_click_statistics(places, list(parts.values()), self._run.executor)
+        return sync_click_statistics(places, labelled, run.executor)
 
     def tune(self, statistics: StatisticsUpdate) -> Tuned:
         """Choose hyperparameters if there is a choice, and keep the model trained with them."""
@@ -270,19 +330,20 @@ class LinearWorkflow:
         return Fitted(n_features=len(model.weights))
 
     def load(self, folder: Place) -> LinearModel:
-        """Load the model from a folder that holds the files of a version."""
-        return load_model(folder / MODEL_NAME)
+        """Load the model, with its training queries, from a folder of the files of a version."""
+        model = load_model(folder / MODEL_NAME)
+        model.trained_queries()  # the folder may be gone when they are asked for
+        return model
 
-    def measure(self, model: LinearModel, measures: Sequence[str]) -> PerQuery:
+    def measure(self, model: LinearModel, measures: Sequence[str]) -> Evaluation:
         """Measure a model on the queries held out, under the gate's convention."""
-        found = evaluate(
+        return evaluate(
             model,
             self._data("holdout"),
             measures,
             self._run.config.gate.convention,
             executor=self._run.executor,
         )
-        return found.per_query
 
     def drift(self) -> tuple[PartDrift, ...]:
         """Shifts of the features of every new part since the champion's training data.
@@ -347,7 +408,8 @@ class LinearWorkflow:
     def delete_unused(self) -> None:
         """Delete the parts of sources that this run does not use, and its labelled data."""
         delete_others(self._parts.root, self._run.all_sources)
-        delete(self._run.folder / FOLDER)
+        for folder in (self._run.folder / FOLDER, self._shared):
+            delete(folder)
 
     @property
     def _tuned_model(self) -> Place:
@@ -369,13 +431,23 @@ class LinearWorkflow:
         if clicks is not None and statistics.used:
             data = joined(self._click_statistics(clicks, statistics.labels)[0])
         elif clicks is not None:
-            data = joined(list(labelled_parts(run, clicks, parts, statistics.labels).values()))
+            labelled = labelled_parts(run, clicks, parts, statistics.labels)
+            data = self._whole(list(labelled.values()))
         elif statistics.used:
             whole = list(parts.values())
             data, _ = sync_statistics(run.work / "statistics", whole, run.executor)
         else:
-            data = joined(list(parts.values()))
-        return self._parts.scaled(data, run.sources["train"])
+            data = self._whole(list(parts.values()))
+        return self._without_judged(self._parts.scaled(data, run.sources["train"]))
+
+    def _whole(self, parts: Sequence[Dataset]) -> Dataset:
+        """Parts as one data set in which a query id is one query."""
+        return whole_queries(parts, self._shared, self._run.executor.memory_bytes)
+
+    @property
+    def _shared(self) -> Place:
+        """Folder of this run with the queries that several parts have."""
+        return self._run.folder / "shared-queries"
 
     def _training_parts(self) -> dict[str, Dataset]:
         """The training parts by the keys of their sources, in order."""

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from dranking.data.concatenated import ConcatenatedDataset
 from dranking.data.dataset import Dataset
 from dranking.data.digits_ranking import digits_ranking
-from dranking.data.roles import Columns
+from dranking.data.query_hashes import Words, feature_digests
+from dranking.data.roles import Columns, KnownFeatures
 from dranking.data.scaling import FeatureMoments, feature_moments, scaled, standard_of
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset
+from dranking.data.tables.feature_names import width_of_text
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
@@ -41,6 +43,7 @@ from dranking.retrain.sources.sources import (
     check_unchanged,
     ingested_scaling,
 )
+from dranking.retrain.work_folder import delete, names_in
 from dranking.retrain.workflows.profiles import (
     Array,
     Profile,
@@ -48,7 +51,6 @@ from dranking.retrain.workflows.profiles import (
     profile_edges,
     profile_of,
 )
-from dranking.retrain.workflows.query_content import Words, query_digests
 from dranking.retrain.workflows.side_files import read_side_file, write_side_file
 
 COMPRESSED = (".gz", ".xz", ".zst")
@@ -69,19 +71,34 @@ class Parts:
     known
         The values for missing ones of parts that are not ingested yet; None for those of a part
         that is.
+    features
+        The features that all parts have; None for those of each part. A part that is stored with
+        other features is ingested anew.
     """
 
     root: Place
     data: DataConfig
     executor: Executor | None = None
     known: HasFill | None = None
+    features: KnownFeatures | None = None
 
     def path(self, source: Source) -> Place:
         """Dataset directory of a source, whether or not the source has been ingested."""
         return self.root / source.key
 
     def __contains__(self, source: Source) -> bool:
-        return exists(self.path(source) / MANIFEST_NAME)
+        if not exists(self.path(source) / MANIFEST_NAME):
+            return False
+        names = StoredDataset(self.path(source)).feature_names
+        return self.features is None or names == self.features.names or not self._is_chosen(source)
+
+    def _is_chosen(self, source: Source) -> bool:
+        """Whether the features of a source are chosen by name, or the number of those of text."""
+        if self.features is None or source.name in DIGITS:
+            return False
+        is_text = data_form([as_place(source.name)]) == "text"
+        width = width_of_text(self.features.names)
+        return not is_text or (self.data.n_features is None and width is not None)
 
     def open(self, sources: Sequence[Source]) -> list[Dataset]:
         """Open the parts of some sources; ingest those that are not there yet.
@@ -89,14 +106,13 @@ class Parts:
         Raises
         ------
         DataError
-            If a source is wrong, or its features differ from the features of the first source.
+            If a source is wrong, or lacks features.
         """
         parts: list[Dataset] = []
         for source in sources:
             if source not in self:
                 self._ingest(source, self.known or self.stored_values(sources))
             parts.append(StoredDataset(self.path(source)))
-            self.check_features(source, sources[0])
         return parts
 
     def stored_values(self, sources: Iterable[Source]) -> StoredDataset | None:
@@ -110,44 +126,14 @@ class Parts:
         run = get_executor(self.executor)
         return measure_source(paths, columns, rows, self.root, run)
 
-    def check_features(self, source: Source, first: Source) -> None:
-        """Raise DataError unless two parts have the same features in the same order."""
-        ours, theirs = (StoredDataset(self.path(each)).feature_names for each in (source, first))
-        if ours == theirs:
-            return
-        more, fewer = (sorted(set(a) - set(b)) for a, b in ((ours, theirs), (theirs, ours)))
-        differences = [
-            f"{what} {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}"
-            for what, names in (("has also", more), ("lacks", fewer))
-            if names
-        ]
-        raise DataError(
-            f"{source.name}: has {len(ours)} features, {first.name} has {len(theirs)}: "
-            f"{source.name} {' and '.join(differences) or 'has them in another order'}; all parts "
-            "need the same features (data.n_features sets their number for text)."
-        )
-
-    def check_apart(self, train: Sequence[Source], judged: Sequence[Source]) -> None:
-        """Check that no judged query is trained on, under whatever id and in whatever file.
-
-        Queries are equal if their documents have the same features and grades.
-
-        Raises
-        ------
-        DataError
-            If a query of `judged` is in a part of `train`.
-        """
+    def judged_ids(self, train: Sequence[Source], judged: Sequence[Source]) -> pa.Array:
+        """Ids of all judged queries, and of training queries with the same documents."""
         wanted = np.concatenate([self._query_digests(source) for source in judged])
-        wanted = wanted[wanted > 0]
+        ids = [self.query_ids(source) for source in judged]
         for source in train:
             found = np.isin(self._query_digests(source), wanted)
-            if found.any():
-                ids = self._query_ids(source, np.flatnonzero(found)[:5])
-                raise DataError(
-                    f"{source.name}: {found.sum()} of its queries are judged on as well (the same "
-                    f"documents and grades): query {', '.join(ids)}; remove these queries from "
-                    "data.train or from the judged data, or the figures mean nothing."
-                )
+            ids.append(self.query_ids(source).filter(pa.array(found)))
+        return pa.concat_arrays(ids).unique()
 
     def scaled(self, data: Dataset, sources: Sequence[Source]) -> Dataset:
         """Apply standard scaling, if configured, computed from all of the sources together.
@@ -198,19 +184,22 @@ class Parts:
         return self.root / f"{source.key}.profile-{hashlib.sha256(own).hexdigest()[:12]}.npz"
 
     def _query_digests(self, source: Source) -> Words:
-        """(n_queries,) digests of the content of the queries of a part."""
+        """(n_queries,) digests of the documents of the queries of a part."""
 
         def compute() -> Words:
             part = StoredDataset(self.path(source))
-            return np.concatenate([query_digests(part.block(b)) for b in range(part.n_blocks)])
+            return np.concatenate([feature_digests(block) for block in part.read_blocks()])
 
-        return np.asarray(self._array_beside(source, "queries", compute), dtype=np.uint64)
+        return np.asarray(self._array_beside(source, "documents", compute), dtype=np.uint64)
 
-    def _query_ids(self, source: Source, numbers: NDArray[np.intp]) -> list[str]:
-        """Ids of some queries of a part, in words for users."""
-        part = StoredDataset(self.path(source))
-        ids = [i for b in range(part.n_blocks) for i in part.block(b).query_ids.to_pylist()]
-        return [str(ids[number]) for number in numbers]
+    def query_ids(self, source: Source) -> pa.Array:
+        """(n_queries,) ids of the queries of a part, as texts; kept beside the part."""
+
+        def compute() -> NDArray[np.str_]:
+            ids = StoredDataset(self.path(source)).query_ids().cast(pa.string())
+            return np.array(ids.to_pylist(), dtype=np.str_)
+
+        return pa.array(self._array_beside(source, "ids", compute), pa.string())
 
     def _moments(self, source: Source) -> list[FeatureMoments]:
         """Moments of every block of a part."""
@@ -239,6 +228,10 @@ class Parts:
 
     def _ingest(self, source: Source, known: HasFill | None) -> None:
         target = self.path(source)
+        if exists(target):  # it has other features
+            for name in names_in(self.root):
+                if name.partition(".")[0] == source.key:
+                    delete(self.root / name)
         normalize = ingested_scaling(self.data)
         if source.name in DIGITS:
             data = scaled(from_arrays(*digits_ranking()[DIGITS.index(source.name)]), normalize)
@@ -267,7 +260,9 @@ class Parts:
             _check_whole(paths[0])
         options = self.data.model_dump(include=set(names))
         of_tables = {field.name for field in fields(Columns)} & set(options)
-        columns = Columns(**{name: options.pop(name) for name in of_tables})
+        columns = Columns(**{name: options.pop(name) for name in of_tables}, known=self.features)
+        if form == "text" and options["n_features"] is None and self.features is not None:
+            options["n_features"] = width_of_text(self.features.names)
         return paths, columns, RowRules(**options)
 
 
@@ -286,26 +281,6 @@ def _check_whole(text: Place) -> None:
 def joined(parts: Sequence[Dataset]) -> Dataset:
     """Parts as one data set."""
     return parts[0] if len(parts) == 1 else ConcatenatedDataset(parts)
-
-
-def repeated_queries(parts: Iterable[Dataset]) -> tuple[str, ...]:
-    """A sentence about queries that are in several of the parts that a run ingested, or none.
-
-    Each part counts as queries of its own. So a delivery whose files share queries trains on
-    fragments of them, unless its folder is one part. The files of a delivery come in one night, and
-    so parts of earlier nights are not read again.
-    """
-    ids = pa.chunked_array([part.query_ids().cast(pa.string()) for part in parts], pa.string())
-    counts = pc.value_counts(ids)
-    n_repeated = pc.sum(pc.greater(counts.field("counts"), 1)).as_py() or 0
-    if not n_repeated:
-        return ()
-    return (
-        f"{n_repeated:,} of {len(counts):,} new training queries are in several of "
-        f"{ids.num_chunks} new parts and count once in each, as {len(ids):,} queries in all. If "
-        "the rows of a query are spread over the files of one delivery, name its folder in "
-        "data.train (lake/day=*, not lake/day=*/*.parquet): a folder is one part",
-    )
 
 
 def joined_once(parts: Sequence[Dataset]) -> Dataset:

@@ -24,10 +24,10 @@ from scipy import sparse
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset
+from dranking.data.query_hashes import Words, query_ranks
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError
-from dranking.retrain.workflows.query_content import Words, query_ranks
 
 N_BINS: Final = 10
 SAMPLE: Final = 100_000

@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 import dranking as dr
+from tests.bilinear.test_trained_queries import stored
 
 TEXTS = {
     "pet": ["cat and mouse", "the cat saw a dog", "dog with a bone", "mouse and bone", "cat dog"],
@@ -153,3 +154,42 @@ def test_what_is_missing_or_wrong(dranking, docs, tmp_path):
     (tmp_path / "folder").mkdir()
     code, _, err = dranking("train", "bilinear", tmp_path / "folder", "--labels", *output)
     assert (code, "no collection" in err) == (3, True)
+
+
+def test_evaluate_counts_the_judged_texts_that_were_trained_on(dranking, tmp_path):
+    train = stored(tmp_path / "train.parquet", range(40))
+    shared = stored(tmp_path / "shared.parquet", range(37, 97))
+    anew = stored(tmp_path / "anew.parquet", range(37, 97), seed=1)
+    nameless = stored(tmp_path / "nameless.parquet", range(37, 97), named=False)
+    model = tmp_path / "m"
+    assert dranking("train", "bilinear", train, "--labels", *SHORT, "-o", model)[0] == 0
+    assert (tmp_path / "m.queries").exists()
+
+    said = "3 of 60 judged queries were trained on"
+    for judged in (shared, nameless):
+        assert said in dranking("evaluate", model, judged)[1].splitlines()
+    found = json.loads(dranking("evaluate", model, shared, "--json")[1])["trained_on"]
+    assert found == {"n_judged": 60, "n_trained_on": 3, "n_other_documents": 0}
+    out = dranking("evaluate", model, anew)[1]
+    assert "0 of 60 judged queries were trained on; 3 more have ids that were trained on" in out
+    assert "with other texts" in out
+
+    (tmp_path / "m.queries").unlink()
+    out = dranking("evaluate", model, shared)[1]
+    assert "not known whether the model was trained on these queries" in out
+    found = json.loads(dranking("evaluate", model, shared, "--json")[1])["trained_on"]
+    assert found["n_trained_on"] is None
+
+
+def test_evaluate_counts_queries_of_their_own(dranking, docs, tmp_path):
+    queries = tmp_path / "queries.parquet"
+    pq.write_table(pa.table({"id": ["q0", "q1"], "text": ["mouse", "money"]}), queries)
+    (tmp_path / "one.txt").write_text("q0 0 d0 2\nq0 0 d5 0\n")
+    (tmp_path / "both.txt").write_text("q0 0 d0 2\nq0 0 d5 0\nq1 0 d8 1\nq1 0 d2 0\n")
+    sides = (docs, "--queries", queries, "--qrels")
+    call = ("train", "bilinear", *sides, tmp_path / "one.txt", *SHORT, "-o", tmp_path / "m")
+    assert dranking(*call)[0] == 0
+    out = dranking("evaluate", tmp_path / "m", *sides, tmp_path / "both.txt")[1]
+    assert "1 of 2 judged queries were trained on" in out
+    out = dranking("evaluate", tmp_path / "m", docs)[1]
+    assert "0 of 10 judged queries were trained on" in out

@@ -5,11 +5,13 @@ import os
 import re
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import dranking as dr
+from dranking.errors import DataWarning
 from dranking.files.places import as_place
 from dranking.files.reading import list_files, read_bytes
 from dranking.rankrls.gram import statistics_store as statistics
@@ -56,10 +58,12 @@ def test_storage_options_reach_all(here, letor, dranking, done, s3_server, bucke
         ranker = dr.RankRLS().fit(stored)
         dr.write_scores(ranker.to_model(), stored, f"{at}/scores", storage_options=given)
         assert dr.read_scores(f"{at}/scores", storage_options=given)
+        two = one.select_queries(np.arange(one.n_queries) < 2)
         statistics.build_statistics(stored, f"{at}/s", storage_options=given)
-        statistics.append_queries(f"{at}/s", one, repeated=True, storage_options=given)
+        with pytest.warns(DataWarning, match="2 of 2 queries are in"):
+            statistics.append_queries(f"{at}/s", two, storage_options=given)
         left = expire_statistics(f"{at}/s", blocks=[0], storage_options=given)
-        assert left.n_queries == one.n_queries
+        assert left.n_queries == two.n_queries
         config = here.parent / "night.toml"
         config.write_text(
             f'[data]\ntrain = "{at}/[ab].zarr"\nholdout = "{at}/c.zarr"\n'
@@ -106,7 +110,15 @@ def test_outputs_go_where_the_url_says(here, letor, done, bucket, tmp_path):
         place.as_posix().removeprefix(f"{at}/").split("/")[0] for place in list_files(as_place(at))
     }
     assert top == {
-        *("train.zarr", "model.json", "rounds.json", "scores.parquet", "scores.trec"),
+        *(
+            "train.zarr",
+            "model.json",
+            "model.queries",
+            "same.queries",
+            "rounds.json",
+            "scores.parquet",
+            "scores.trec",
+        ),
         *(
             "queries.parquet",
             "solr.json",

@@ -64,7 +64,7 @@ def test_in_a_partition(kind, tmp_path):
 def test_document_ids(tmp_path):
     """NaN is a document without an id; other floats are named."""
     table = table_with("NaN").rename_columns(["docid", "relevance", "x"])
-    table = table.append_column("qid", pa.array([1, 1, 2, 2, 2, 2]))
+    table = table.append_column("qid", pa.array([1, 2, 3, 4, 4, 4]))
     pq.write_table(table, tmp_path / "a.parquet")
     for data in (dr.from_table(table), dr.ingest(tmp_path / "a.parquet", tmp_path / "d")[0]):
         assert data.block(0).doc_ids.to_pylist() == [1, 1, 2, 2, None, 3]

@@ -76,6 +76,7 @@ def test_the_file_is_plain_json_with_its_schema(tmp_path):
         "weights": [2.0, -0.5],
         "fill": None,
         "transforms": [],
+        "queries": None,
         "provenance": {},
     }
 

@@ -34,16 +34,16 @@ def test_flipped_bytes_are_found(tmp_path, is_sparse):
             file.write_bytes(broken)
             message = f"block 0 of .*{file.name}.* or build the statistics anew"
             with pytest.raises(DataError, match=message):
-                matrices(store.block(0))
+                matrices(store.pieces(0))
         for size in (0, 1, len(content) // 2, len(content) - 1):
             file.write_bytes(content[:size])
             with pytest.raises(DataError, match=r"block 0 of .* is damaged"):
-                matrices(store.block(0))
+                matrices(store.pieces(0))
         file.unlink()
         with pytest.raises(DataError, match="is missing"):
-            store.block(0)
+            store.pieces(0)
         file.write_bytes(content)
-    assert matrices(store.block(0)).shape == (3, 4, 4)
+    assert matrices(store.pieces(0)).shape == (3, 4, 4)
 
 
 def _without_label_norms(content):

@@ -33,7 +33,7 @@ def test_a_store_stands_for_its_data(tmp_path, is_sparse):
     for name in ("n_documents", "n_queries", "n_unlabelled", "n_features", "n_blocks"):
         assert getattr(store, name) == getattr(dataset, name)
     assert store.query_ids().equals(dataset.query_ids().cast(pa.string()))
-    assert store.manifest.n_bytes == 9 * 8 * (16 + 8)
+    assert store.manifest.n_bytes == 9 * 8 * (16 + 12)
     assert store.manifest.n_data_bytes == 27 * 4 * (8 if is_sparse else 4)
     assert isinstance(open_dataset(tmp_path / "store"), StatisticsDataset)
     assert pickle.loads(pickle.dumps(store)).block(1).n_queries == 3

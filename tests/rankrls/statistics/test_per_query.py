@@ -1,6 +1,9 @@
 """Per-query statistics: their definition, scaling and selection of queries."""
 
+from dataclasses import replace
+
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,8 +30,9 @@ def test_statistics_are_those_of_the_definition(tmp_path_factory, is_sparse, dat
     block = data.draw(query_blocks(is_sparse, n_features=data.draw(st.integers(1, 40))))
     values = block.features.data if is_sparse else block.features
     values[:] = np.clip(values, -1e3, 1e3)
+    block = replace(block, query_ids=pa.array(range(block.n_queries)))
     store = written([block], tmp_path_factory.mktemp("s") / "store")
-    found = store.block(0)
+    found = store.pieces(0)
     kept = matrices(found)
     for q, (gram, products, norm, n_labelled) in enumerate(by_definition(block)):
         # The rounding error of a mean follows the size of the values, not their spread.

@@ -270,7 +270,7 @@ def test_failures_are_logged_without_what_strangers_say(stream, monkeypatch):
 
 def test_what_is_judged_on_is_not_trained_on(stream):
     part = stream.folder / "incoming" / "night-01.txt"
-    with pytest.raises(UsageError, match="trained on and judged on"):
+    with pytest.raises(DataError, match="nothing is left"):
         run(stream, "tune={}", f"data.validation={part}")
 
 

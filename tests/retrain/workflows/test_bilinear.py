@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +24,14 @@ SUBJECTS = {"sea": "boat sail wave tide harbour anchor", "wood": "tree leaf bark
 
 
 def write_texts(path, seed, n=24, words_of=SUBJECTS):
-    """Write texts of three words of a subject; texts of one subject seldom share words."""
+    """Write texts of three words of a subject; texts of one subject seldom share words.
+
+    The words of judged texts (seed 99) are in another order, so that no text is trained on.
+    """
     rng = np.random.default_rng(seed)
     labels = rng.choice(list(words_of), n)
-    texts = [" ".join(rng.choice(words_of[label].split(), 3, replace=False)) for label in labels]
+    words = [sorted(rng.choice(words_of[label].split(), 3, replace=False)) for label in labels]
+    texts = [" ".join(reversed(each) if seed == 99 else each) for each in words]
     ids = [f"{seed}-{row}" for row in range(n)]
     pq.write_table(pa.table({"id": ids, "text": texts, "label": labels}), path)
 
@@ -271,3 +276,114 @@ def test_a_registry_holds_models_that_can_be_compared(texts, tmp_path):
     texts.night(1)
     with pytest.raises(DataError, match=r"000001.*bilinear"):
         texts.run()
+
+
+def judged_rows(texts):
+    return pq.read_table(texts.folder / "holdout.parquet").to_pylist()
+
+
+def add(texts, rows, name="2"):
+    """A part of the training with these rows."""
+    table = pa.Table.from_pylist(rows, pa.schema({key: pa.string() for key in rows[0]}))
+    pq.write_table(table, texts.folder / "incoming" / f"{name}.parquet")
+
+
+def other_texts(rows):
+    """The ids of the rows with other texts."""
+    return [{**row, "text": f"other {row['text']}"} for row in rows]
+
+
+def renamed(rows):
+    return [{**row, "id": f"new-{row['id']}"} for row in rows]
+
+
+def nameless(rows):
+    return [{"text": row["text"], "label": row["label"]} for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        (list, "99-0, 99-1"),
+        (other_texts, "99-0, 99-1"),
+        (renamed, "new-99-0, new-99-1"),
+        (nameless, "row 0 of .*/2.parquet, row 1 of .*/2.parquet"),
+    ],
+)
+def test_judged_texts_are_left_out(texts, tmp_path, change, where):
+    """The model is that of the other texts, and the night says how many were left out."""
+    texts.night(1)
+    alone = texts.run()
+    add(texts, change(judged_rows(texts)[:10]))
+    outcome = texts.run()
+    assert outcome.results.ingest.n_left_out == outcome.as_json()["left_out"] == 10
+    [said] = [note for note in outcome.notes if "left out of the training" in note]
+    assert re.match(rf"10 of 34 training texts are judged as well \({where}", said)
+    lineage = texts.registry.manifest("000002").lineage
+    assert lineage["left_out"] == 10
+    for version in ("000001", "000002"):
+        texts.registry.copy(version, MODEL_FOLDER, tmp_path / version)
+    models = [load_bilinear_model(tmp_path / v / MODEL_FOLDER) for v in ("000001", "000002")]
+    np.testing.assert_array_equal(*(model.weights.toarray() for model in models))
+    assert [model.trained_queries().n_queries for model in models] == [24, 24]
+    expected = {"n_judged": 40, "n_trained_on": 0, "n_other_documents": 0}
+    assert lineage["trained_on"] == {"challenger": expected, "champion": expected}
+    assert alone.results.ingest.n_left_out == 0
+    page = texts.registry.read("000002", "report.html").decode()
+    assert "left out of the training" in page
+    assert "The model: 0 of 40 judged queries were trained on." in page
+
+
+def test_texts_of_parts_with_the_same_ids_and_without_ids_are_trained_on(texts, tmp_path):
+    texts.night(1)
+    rows = pq.read_table(texts.folder / "incoming" / "1.parquet").to_pylist()
+    add(texts, other_texts(rows))
+    add(texts, nameless(other_texts(other_texts(rows[:4]))), name="3")
+    assert texts.run().results.ingest.n_left_out == 0
+    texts.registry.copy("000001", MODEL_FOLDER, tmp_path)
+    known = load_bilinear_model(tmp_path / MODEL_FOLDER).trained_queries()
+    assert known.holds(pa.array([row["id"] for row in rows])).all()
+
+
+def test_the_configuration_can_refuse(texts):
+    texts.night(1)
+    add(texts, judged_rows(texts)[:10])
+    with pytest.raises(DataError, match=r"10 of 34 training texts .* data.holdout_overlap"):
+        texts.run("data.holdout_overlap=error")
+    assert texts.registry.is_new
+
+
+def test_nothing_left_is_refused(texts):
+    """A part that is the held-out file itself, without any other part."""
+    content = (texts.folder / "holdout.parquet").read_bytes()
+    (texts.folder / "incoming" / "1.parquet").write_bytes(content)
+    with pytest.raises(DataError, match=r"40 of 40 training texts .* nothing is left to train on"):
+        texts.run()
+    texts.night(2)
+    assert texts.run().results.ingest.n_left_out == 40
+
+
+def test_the_texts_of_the_champion_are_counted(texts):
+    texts.night(1)
+    texts.run()
+    rows = pq.read_table(texts.folder / "incoming" / "1.parquet").to_pylist()
+    judged = texts.folder / "later.parquet"
+    changed = [{**row, "text": "boat tree"} for row in rows[3:5]]
+    asked = [*judged_rows(texts), *rows[:3], *changed]
+    pq.write_table(pa.Table.from_pylist(asked), judged)
+    texts.night(2)
+    rows += pq.read_table(texts.folder / "incoming" / "2.parquet").to_pylist()
+    outcome = texts.run(f"data.holdout={judged}")
+    shared = sum(any(r["id"] == a["id"] or r["text"] == a["text"] for a in asked) for r in rows)
+    assert outcome.results.ingest.n_left_out == shared > 4
+    said = (
+        "champion: 3 of 45 judged queries were trained on; 2 more have ids that were trained on "
+        "with other texts (ids that every file numbers anew, or texts that changed)"
+    )
+    assert said in outcome.notes
+    lineage = texts.registry.manifest("000002").lineage["trained_on"]
+    assert lineage["champion"] == {"n_judged": 45, "n_trained_on": 3, "n_other_documents": 2}
+    assert lineage["challenger"]["n_trained_on"] == 0
+    page = texts.registry.read("000002", "report.html").decode()
+    assert "The champion: 3 of 45 judged queries were trained on; 2 more have ids" in page
+    assert said in texts.run(f"data.holdout={judged}").notes  # as the markers keep them

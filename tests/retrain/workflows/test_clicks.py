@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -133,6 +134,64 @@ def test_a_night_learns_from_debiased_clicks(shop):
     again = shop.night(from_stage="fit")
     assert again.results.fit == second.results.fit
     assert weights_of(registry, again.results.publish.version) == found
+
+
+def test_judged_queries_are_not_trained_on_although_they_are_clicked(shop):
+    shop._write("judged", range(36), lambda n: np.arange(n) % 3, add=1.0)
+    first = shop.night()
+    [said] = first.notes
+    assert said.startswith("36 of 40 training queries are judged as well")
+    assert first.results.evaluate.trained_on["challenger"].n_trained_on == 0
+    expected = shop.expected_weights([row for row in shop.rows if row[0] >= 36])
+    found = weights_of(Registry(shop.folder / "registry"), "000001")
+    assert [found[f"x{j}"] for j in range(4)] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_queries_of_several_parts_are_one_query(shop):
+    """Each part has other documents of the same queries."""
+    paths = [shop.folder / f"documents-{part}.parquet" for part in range(2)]
+    rows = pa.concat_tables([pq.read_table(path) for path in paths])
+    is_first = pc.less(rows["docid"], "d00005")
+    pq.write_table(rows.filter(is_first), paths[0])
+    pq.write_table(rows.filter(pc.invert(is_first)), paths[1])
+    registry = Registry(shop.folder / "registry")
+    [note] = shop.night().notes
+    assert f"{N_QUERIES} of {N_QUERIES} training queries are in several parts" in note
+    more = [(*row[:6], row[6] + 40, row[7] + 40 * (row[1] % 2)) for row in shop.rows]
+    for version, clicks in (("000001", shop.rows), ("000002", more)):
+        if version == "000002":
+            shop.deliver(clicks)
+            shop.night()
+        found = weights_of(registry, version)
+        expected = shop.expected_weights(clicks)
+        assert [found[f"x{j}"] for j in range(4)] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_a_stage_that_runs_again_trains_on_its_own_labels(shop, monkeypatch):
+    """Parts share queries, and the ranker reads documents, which the run keeps together."""
+    own = ("model={kind='ranksvm',regularization=0.01}", "export.report=false")
+    paths = [shop.folder / f"documents-{part}.parquet" for part in range(2)]
+    rows = pa.concat_tables([pq.read_table(path) for path in paths])
+    is_first = pc.less(rows["docid"], "d00005")
+    pq.write_table(rows.filter(is_first), paths[0])
+    pq.write_table(rows.filter(pc.invert(is_first)), paths[1])
+    more = [(*row[:6], row[6] + 40, row[7] + 40 * (row[1] % 2)) for row in shop.rows]
+
+    def stopped(*_):
+        raise InterruptedError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LinearWorkflow, "exports", stopped)
+        with pytest.raises(InterruptedError):
+            shop.night(*own)
+    assert list(shop.folder.glob("work/runs/*/shared-queries"))
+    shop.deliver(more)
+    shop.night(*own, resume=True, from_stage="statistics")
+    found = weights_of(Registry(shop.folder / "registry"), "000001")
+    for name in ("registry", "work"):
+        shutil.rmtree(shop.folder / name)
+    shop.night(*own)
+    assert found == weights_of(Registry(shop.folder / "registry"), "000001")
 
 
 def test_features_of_unchanged_queries_are_not_read(shop, monkeypatch):

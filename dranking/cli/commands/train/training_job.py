@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
 from dranking.cli.options.shared import Data, Json, MemoryLimit, Output, Overwrite
-from dranking.cli.output import print_json, print_table
+from dranking.cli.output import print_json, print_line, print_table
 from dranking.files.writing.output_checks import check_output_file
 
 if TYPE_CHECKING:
@@ -47,11 +47,17 @@ def train_linear(
     others
         Opens further arguments of `fit`, by keyword, beside the training data.
     """
+    from dranking.models.linear.query_record import overlap_of
+
     check_output_file(job.output, job.overwrite)
     started = time.perf_counter()
     with job.running(job.overwrite, memory_limit=job.memory_limit) as executor:
         train = job.open(job.data)
-        ranker.fit(train, **others(train), executor=executor)
+        further = others(train)
+        ranker.fit(train, **further, executor=executor)
+        overlap = None
+        if (judged := further.get("validation")) is not None:
+            overlap = overlap_of(ranker, judged.data.query_ids(), judged.data, executor)
     ranker.to_model().save(job.output, overwrite=job.overwrite)
     facts: dict[str, Any] = {
         "model": name,
@@ -61,7 +67,11 @@ def train_linear(
     }
     if hasattr(ranker, "regularization_"):
         facts["regularization"] = ranker.regularization_
+    if overlap is not None and job.as_json:
+        facts["trained_on"] = overlap.as_json()
     print_trained(facts, job)
+    if overlap is not None and not job.as_json:
+        print_line(f"validation: {overlap.text}")
 
 
 def print_trained(facts: dict[str, Any], job: TrainingJob) -> None:

@@ -1,10 +1,12 @@
-"""Digests of the content of queries, whatever their ids and wherever they are stored."""
+"""Hashes of queries: keyed hashes of their ids, and digests of the features of their documents."""
 
 from __future__ import annotations
 
 import zlib
+from hashlib import blake2b
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock
@@ -12,24 +14,40 @@ from dranking.data.blocks import FeatureMatrix, QueryBlock
 Words = NDArray[np.uint64]
 
 
-def query_digests(block: QueryBlock) -> Words:
-    """Digest of grades and features of every query of a block.
-
-    The order of the documents, the ids, and dense or sparse storage do not matter.
+def id_hashes(ids: pa.Array, key: str) -> Words:
+    """Hashes of query ids, as texts, under a key: BLAKE2b of 8 bytes.
 
     Returns
     -------
-    (n_queries,) uint64; 0 for a query whose documents are all alike, or have one grade: such
-    queries are equal by chance, and a ranker learns nothing from them.
+    (n_queries,) uint64.
     """
-    grades = np.nan_to_num(block.relevance, nan=-1.0)
-    documents = _mixed(_row_words(block.features) ^ _mixed(grades.view(np.uint64)))
-    starts = block.query_ptr[:-1]
-    alike = np.maximum.reduceat(documents, starts) == np.minimum.reduceat(documents, starts)
-    level = np.maximum.reduceat(grades, starts) == np.minimum.reduceat(grades, starts)
-    found: Words = _mixed(np.add.reduceat(documents, starts))
-    found[alike | level] = 0
-    return found
+    secret = key.encode()
+    texts = map(str, ids.to_pylist())
+    found = b"".join(blake2b(t.encode(), digest_size=8, key=secret).digest() for t in texts)
+    return np.frombuffer(found, dtype="<u8").astype(np.uint64)
+
+
+def feature_digests(block: QueryBlock) -> Words:
+    """Digest of the features of the documents of every query of a block.
+
+    The order of the documents, their grades and ids, and dense or sparse storage do not matter.
+
+    Returns
+    -------
+    (n_queries,) uint64, never 0.
+    """
+    documents = mixed(_row_words(block.features))
+    return _never_zero(mixed(np.add.reduceat(documents, block.query_ptr[:-1])))
+
+
+def row_digests(features: FeatureMatrix) -> Words:
+    """Digest of every row of features; dense or sparse storage does not matter.
+
+    Returns
+    -------
+    (n_rows,) uint64, never 0.
+    """
+    return _never_zero(mixed(_row_words(features)))
 
 
 def query_ranks(block: QueryBlock) -> Words:
@@ -43,8 +61,12 @@ def query_ranks(block: QueryBlock) -> Words:
     (n_queries,) uint64.
     """
     ids = np.array([zlib.crc32(str(i).encode()) for i in block.query_ids.to_pylist()], np.uint64)
-    rows = np.add.reduceat(_mixed(_row_words(block.features)), block.query_ptr[:-1])
-    return _mixed(rows ^ _mixed(ids))
+    rows = np.add.reduceat(mixed(_row_words(block.features)), block.query_ptr[:-1])
+    return mixed(rows ^ mixed(ids))
+
+
+def _never_zero(words: Words) -> Words:
+    return np.where(words == 0, np.uint64(1), words)
 
 
 def _row_words(features: FeatureMatrix) -> Words:
@@ -61,7 +83,7 @@ def _row_words(features: FeatureMatrix) -> Words:
     return rows
 
 
-def _mixed(words: Words) -> Words:
+def mixed(words: Words) -> Words:
     """Mix the bits of words (the finaliser of SplitMix64, Steele, Lea and Flood, OOPSLA 2014)."""
     words = words + np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -1,0 +1,92 @@
+"""Judged queries are not trained on: a night leaves them out, by id or by content, and says so."""
+
+import numpy as np
+import pytest
+
+import dranking as dr
+from dranking.errors import DataError
+from dranking.retrain.registry.registry import Registry
+from tests.retrain.runs import run
+
+FIXED = ("model.regularization=1.0", "tune={}")
+
+
+@pytest.fixture
+def night(stream):
+    stream.night(1)
+    return stream
+
+
+def rejudged(stream):
+    """The held-out file with one grade in twelve changed."""
+    lines = (stream.folder / "holdout.txt").read_text().splitlines()
+    changed = [f"{(int(t[0]) + 1) % 3}{t[1:]}" if i % 12 == 0 else t for i, t in enumerate(lines)]
+    return lines, changed
+
+
+def other_documents(stream):
+    """The first 40 ids of the held-out file, with the documents of other queries."""
+    lines, _ = rejudged(stream)
+    ids, n = [line.split()[1] for line in lines], len(lines) // 60
+    rows = [line.split() for line in reversed(lines)]
+    return lines, [" ".join([r[0], i, *r[2:]]) for i, r in zip(ids, rows, strict=True)][: 40 * n]
+
+
+def renumbered(stream):
+    """The held-out file under other ids."""
+    lines, _ = rejudged(stream)
+    return lines, [line.replace("qid:999", "qid:555") for line in lines]
+
+
+def weights(stream):
+    registry = Registry(stream.folder / "registry")
+    version = registry.versions[-1]
+    return dr.LinearModel.model_validate_json(registry.read(version, "model.json")), registry
+
+
+@pytest.mark.parametrize(("make", "n"), [(rejudged, 60), (other_documents, 40), (renumbered, 60)])
+@pytest.mark.parametrize("kind", ["greedy-rankrls", "ranksvm"])
+def test_judged_queries_are_left_out(night, make, n, kind):
+    _, added = make(night)
+    (night.folder / "incoming" / "night-02.txt").write_text("\n".join(added) + "\n")
+    own = ("model={kind='ranksvm',regularization=1.0}", "tune={}")
+    options = FIXED if kind == "greedy-rankrls" else own
+    found = run(night, *options)
+    assert found.results.ingest.n_left_out == n
+    [said] = [text for text in found.notes if "left out of the training" in text]
+    assert said.startswith(f"{n} of {12 + n} training queries are judged as well")
+    model, registry = weights(night)
+    part = dr.open_dataset(night.folder / "incoming" / "night-01.txt")
+    fresh = dr.GreedyRankRLS(4, 1.0) if kind == "greedy-rankrls" else dr.RankSVM(1.0)
+    np.testing.assert_allclose(model.weights, fresh.fit(part).to_model().weights, rtol=1e-6)
+    assert model.queries.n_queries == 12
+    assert registry.manifest("000001").lineage["left_out"] == n
+    assert found.as_json()["left_out"] == n
+    assert found.results.evaluate.trained_on["challenger"].n_trained_on == 0
+
+
+def test_the_configuration_can_refuse(night):
+    _, added = rejudged(night)
+    (night.folder / "incoming" / "night-02.txt").write_text("\n".join(added) + "\n")
+    with pytest.raises(DataError, match=r"60 of 72 training queries .* data.holdout_overlap"):
+        run(night, "data.holdout_overlap=error")
+    assert not Registry(night.folder / "registry").versions
+
+
+def test_the_queries_of_the_champion_are_checked(night):
+    lines, _ = rejudged(night)
+    run(night, *FIXED)
+    part = (night.folder / "incoming" / "night-01.txt").read_text().splitlines()
+    judged = night.folder / "later.txt"
+    judged.write_text("\n".join([*lines, *part[: 3 * 8]]) + "\n")
+    night.night(2)
+    found = run(night, *FIXED, f"data.holdout={judged}", "export.report=true")
+    assert found.results.evaluate.trained_on["champion"].n_trained_on == 3
+    said = "champion: 3 of 63 judged queries were trained on"
+    assert said in found.notes
+    registry = Registry(night.folder / "registry")
+    lineage = registry.manifest(registry.versions[-1]).lineage
+    assert lineage["trained_on"]["champion"]["n_trained_on"] == 3
+    page = registry.read(registry.versions[-1], "report.html").decode()
+    assert "The champion: 3 of 63 judged queries were trained on." in page
+    assert "left out of the training" in page
