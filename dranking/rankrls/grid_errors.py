@@ -49,7 +49,7 @@ from dranking.rankrls.kernels.lqo.factor_rounding import (
     share_of_exact,
 )
 from dranking.rankrls.kernels.lqo.orthogonal import lqo_residuals
-from dranking.rankrls.normal_equations import DirectSolver
+from dranking.rankrls.normal_equations import DirectSolver, block_equations
 from dranking.rankrls.row_forms import (
     DOCUMENTS,
     STORES,
@@ -111,10 +111,11 @@ def leave_query_out(
     lambdas = np.array(regularizations, dtype=np.float64)
     if takes_factors(dataset):
         form = DOCUMENTS if dataset.has_documents else STORES
-        sums = Tiles(dataset, executor, resident=False).sum_blocks(
-            partial(with_one_blas_thread, block_sums), form, name="sums-of-rows"
+        sums, *equations = Tiles(dataset, executor, resident=False).sum_blocks(
+            partial(with_one_blas_thread, sums_and_equations), form, name="sums-of-rows"
         )
-        found, features = errors_from_rows(dataset, form, sums, lambdas, executor)
+        normal = DirectSolver(*equations)
+        found, features = errors_from_rows(dataset, form, (sums, normal), lambdas, executor)
         if not features:
             reason = "the features predict the relevance nearly without error"
             remedy = "Add larger values of lambda, or take any of the values with small errors."
@@ -126,9 +127,8 @@ def leave_query_out(
             reason = f"they follow from sums of products of the features, and {reason}"
             remedy += " The documents themselves have twice the digits."
     else:
-        form, normal = wide_form(dataset.has_documents), DirectSolver(dataset, executor)
-        found, _ = errors_from_rows(dataset, form, normal.sums, lambdas, executor)
-        found = found._replace(solve=CheckedRidge(dataset, normal, executor).fit)
+        form, normal = wide_form(dataset.has_documents), DirectSolver.of(dataset, executor)
+        found, _ = errors_from_rows(dataset, form, (normal.sums, normal), lambdas, executor)
         reason = "they follow from sums of products of the features"
         remedy = (
             f"Scale the features ({SCALE}), or choose lambda from the documents "
@@ -146,10 +146,26 @@ def leave_query_out(
     return found
 
 
+def sums_and_equations(
+    block: QueryBlock | QueryStatistics, form: RowForm
+) -> tuple[Any, Array, Array, float]:
+    """Sums of the rows of a block, and A, b and y.y as `RankRLS` adds them up."""
+    return block_sums(block, form), *block_equations(block)
+
+
 def errors_from_rows(
-    dataset: Dataset, form: RowForm, sums: Any, lambdas: Array, executor: Executor
+    dataset: Dataset,
+    form: RowForm,
+    totals: tuple[Any, DirectSolver],
+    lambdas: Array,
+    executor: Executor,
 ) -> tuple[GridErrors, list[int]]:
-    """Leave-query-out errors of rows of documents or of a store, from their sums.
+    """Leave-query-out errors of rows of documents or of a store.
+
+    Parameters
+    ----------
+    totals
+        The sums of the rows, and the normal equations.
 
     Returns
     -------
@@ -157,12 +173,13 @@ def errors_from_rows(
     is large only because the errors are small.
     """
     tiles, n = Tiles(dataset, executor, resident=False), dataset.n_features + 1
+    sums, normal = totals
     task = executor.submit(with_one_blas_thread, form.basis, sums, name="rotation")
     errors, moved, check, dominant = tiles.sum_blocks(
         partial(with_one_blas_thread, row_errors), form, task, lambdas, name="leave-query-out"
     )
     [basis] = executor.gather([task])
-    check_pairs(basis.rotation.label_norm**2, dataset, executor)
+    check_pairs(normal.label_norm, dataset, executor)
     found = with_one_blas_thread(form.rounding, sums, basis, check, lambdas)
     off, features = moved_errors(moved, found.own, found.of_factor) + found.of_sums, found.features
     step = max(1, FACTOR_VALUES // (2 * n * n))
@@ -192,15 +209,8 @@ def errors_from_rows(
     # Errors of dominant queries are rounded too, and so are the roots of query weights.
     off = off + SAFETY * n * np.finfo(float).eps * errors
     measured = Measured(sums, basis, check) if form is DOCUMENTS else None
-    solve = partial(_model, dataset, measured, executor)
+    solve = CheckedRidge(dataset, normal, executor, measured).fit
     return GridErrors(np.asarray(errors), share_of_exact(errors, off), solve), features
-
-
-def _model(
-    dataset: Dataset, measured: Measured | None, executor: Executor, regularization: float
-) -> CheckedWeights:
-    normal = DirectSolver(dataset, executor)
-    return CheckedRidge(dataset, normal, executor, measured).fit(regularization)
 
 
 def row_errors(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import dranking as dr
+from dranking.engine.tiles import Tiles
 from dranking.errors import AccuracyWarning
 from dranking.rankrls.gram.statistics_store import build_statistics
 from tests.models.problems import random_problem, ranking_problems
@@ -89,6 +90,19 @@ def test_conjugate_gradients_that_do_not_converge_are_an_error(monkeypatch):
         dr.DrankingError, match=r"did not converge .*\(--normalize standard, in Python"
     ):
         dr.RankRLS(1e-3, solver="cg").fit(problem.dataset())
+
+
+def test_errors_and_the_model_take_two_passes(monkeypatch):
+    """The normal equations of the model are summed beside the sums of the errors."""
+    passes, sum_blocks = [], Tiles.sum_blocks
+
+    def counted(tiles, *values, name, **options):
+        passes.append(name)
+        return sum_blocks(tiles, *values, name=name, **options)
+
+    monkeypatch.setattr(Tiles, "sum_blocks", counted)
+    dr.RankRLSCV(GRID).fit(random_problem(6, n_queries=20, n_features=9).dataset())
+    assert passes == ["sums-of-rows", "leave-query-out"]
 
 
 @pytest.mark.parametrize("value", [2.0**-15, 1.0])

@@ -155,8 +155,9 @@ def settled(
     if not is_near.any():
         return Contenders.unchecked(scores)
     errors, rounding = errors.copy(), np.where(is_near, rounding, 0.0)
-    checked = _to_check(errors, rounding, least, n_best or 1)
+    checked = np.empty(0, dtype=np.intp)
     if run.exact is not None:
+        checked = _to_check(errors, rounding, least, n_best or 1)
         errors[checked], rounding[checked] = run.exact.errors(selected, asked[checked])
         least = errors - rounding
         is_near = _contending(errors, rounding, (least, errors + rounding), n_best)
@@ -170,7 +171,7 @@ def settled(
         for place, each in zip(places.tolist(), found, strict=True):
             if run.exact is None or each.rounding < rounding[place]:
                 errors[place], rounding[place] = each.error, each.rounding
-        checked = places if run.exact is None else np.union1d(checked, places)
+        checked = np.union1d(checked, places)
     return Contenders(errors, rounding, checked, scores.losses, has_read)
 
 

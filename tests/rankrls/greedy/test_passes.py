@@ -7,11 +7,13 @@ import pytest
 from scipy import sparse
 
 from dranking.errors import AccuracyWarning
+from dranking.rankrls.greedy.certificate import settled
 from dranking.rankrls.greedy.path import SelectionRules
 from dranking.rankrls.greedy.selection import select_paths
 from tests.models.problems import Problem
 from tests.rankrls.greedy.selections import assert_same_paths
-from tests.rankrls.raw_checks import assert_best_picks, assert_errors
+from tests.rankrls.raw_checks import assert_errors
+from tests.rankrls.raw_problems import share_missed
 from tests.reference.exact_selection import ExactRefits
 
 N_QUERIES, N_DOCUMENTS = 24, 8
@@ -99,24 +101,51 @@ def test_sums_take_no_pass_for_the_pivots_of_each_round(layout):
     assert selected(problem_of(sums, 30).dataset(layout), 30).n_passes <= 1.4 * 30
 
 
-def test_data_too_wide_for_factors_takes_few_passes(monkeypatch):
-    """Every round in doubt read the documents twice or three times."""
+def without_factors(monkeypatch):
+    """Data of few features is treated as data of more features than factors take."""
     monkeypatch.setattr("dranking.rankrls.gram.triangular_factor.MAX_WIDE_FEATURES", 1)
     monkeypatch.setattr("dranking.rankrls.gram.triangular_factor.DOCUMENTS_PER_FEATURE", 10**6)
+
+
+def test_data_too_wide_for_factors_takes_few_passes(monkeypatch):
+    """Every round in doubt read the documents twice or three times."""
+    without_factors(monkeypatch)
     for kind in (sums, of_one_query):
         assert selected(problem_of(kind, 30).dataset(), 30).n_passes <= 1.5 * 30
 
 
+def test_a_round_that_reads_no_documents_has_no_checked_errors(monkeypatch):
+    """Scores of its candidates in doubt took the place of the error of the state."""
+    without_factors(monkeypatch)
+    rounds = []
+
+    def noted(*arguments):
+        rounds.append(settled(*arguments))
+        return rounds[-1]
+
+    monkeypatch.setattr("dranking.rankrls.greedy.forward.settled", noted)
+    selected(problem_of(sums, 12).dataset(), 12)
+    unread = [found for found in rounds if found.rounding.any() and not found.has_read]
+    assert unread
+    assert not any(len(found.checked) for found in unread)
+
+
+@pytest.mark.parametrize("is_wide", [False, True])
 @pytest.mark.parametrize("kind", [of_one_query, outliers, dominant_query])
-def test_rounds_that_are_not_checked_are_as_good_as_they_say(kind):
-    """Their doubt stays in the certificate, beyond which no pick is worse and no error is off."""
+def test_no_pick_is_worse_than_the_doubt_of_its_round(kind, is_wide, monkeypatch):
+    """All errors are checked at the end, but only some rounds are checked before they pick."""
+    if is_wide:
+        without_factors(monkeypatch)
     problem = problem_of(kind, 9)
     [path] = selected(problem.dataset(), 9).paths
     n_checked = sum(doubt.was_checked for doubt in path.doubts)
     assert n_checked == 4
     refits = ExactRefits(*problem.labelled(), path.regularization)
-    assert_errors(refits, path, path.relative_rounding)
-    assert_best_picks(refits, path, max(1e-9, path.relative_rounding))
+    assert_errors(refits, path, 1e-5)
+    for (*before, pick), doubt in zip(path.kept, path.doubts, strict=True):
+        errors = [refits.error([*before, i]) for i in {*range(9)} - {*before}]
+        assert share_missed(refits.error([*before, pick]), min(errors)) <= max(1e-9, doubt.share)
+    assert path.relative_rounding >= max(doubt.share for doubt in path.doubts)
 
 
 def test_a_selection_that_is_resumed_counts_its_checks(tmp_path):
