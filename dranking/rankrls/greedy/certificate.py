@@ -65,7 +65,9 @@ class Contenders(NamedTuple):
         (n_candidates,) by how much rounding may have moved these errors; 0 for candidates that are
         distinct, and below the best of all others.
     checked
-        Positions of the candidates whose errors come from orthogonal factors.
+        Positions of the candidates whose errors come from orthogonal factors; in a round that may
+        not read the documents without each query, and has no factor of all features, of those
+        whose scores are taken although they are in doubt.
     losses
         (n_candidates,) as in `Scores`.
     has_read
@@ -155,9 +157,8 @@ def settled(
     if not is_near.any():
         return Contenders.unchecked(scores)
     errors, rounding = errors.copy(), np.where(is_near, rounding, 0.0)
-    checked = np.empty(0, dtype=np.intp)
+    checked = _to_check(errors, rounding, least, n_best or 1)
     if run.exact is not None:
-        checked = _to_check(errors, rounding, least, n_best or 1)
         errors[checked], rounding[checked] = run.exact.errors(selected, asked[checked])
         least = errors - rounding
         is_near = _contending(errors, rounding, (least, errors + rounding), n_best)
@@ -171,7 +172,7 @@ def settled(
         for place, each in zip(places.tolist(), found, strict=True):
             if run.exact is None or each.rounding < rounding[place]:
                 errors[place], rounding[place] = each.error, each.rounding
-        checked = np.union1d(checked, places)
+        checked = places if run.exact is None else np.union1d(checked, places)
     return Contenders(errors, rounding, checked, scores.losses, has_read)
 
 

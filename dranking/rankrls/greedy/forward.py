@@ -234,8 +234,8 @@ class ForwardSearch(Search):
         least = max(np.finfo(float).eps ** 2 * path.initial_error, np.finfo(float).tiny)
         parts = path.initial_error / np.maximum(path.lqo_error, least)
         rounding = np.maximum.accumulate(by_feature) * np.maximum(parts, 1.0)
-        in_doubt = np.flatnonzero(rounding > STATED_ACCURACY)
-        certain = np.flatnonzero(rounding <= STATED_ACCURACY)
+        is_certain = rounding <= STATED_ACCURACY  # not where it is NaN
+        in_doubt, certain = np.flatnonzero(~is_certain), np.flatnonzero(is_certain)
         path.relative_rounding = float(rounding[certain].max(initial=0.0))
         if len(in_doubt):
             self._verify(path, in_doubt.tolist())

@@ -7,14 +7,13 @@ import pytest
 from scipy import sparse
 
 from dranking.errors import AccuracyWarning
-from dranking.rankrls.greedy.certificate import settled
 from dranking.rankrls.greedy.path import SelectionRules
 from dranking.rankrls.greedy.selection import select_paths
 from tests.models.problems import Problem
 from tests.rankrls.greedy.selections import assert_same_paths
 from tests.rankrls.raw_checks import assert_errors
 from tests.rankrls.raw_problems import share_missed
-from tests.reference.exact_selection import ExactRefits
+from tests.reference.exact_selection import ExactRefits, to_float
 
 N_QUERIES, N_DOCUMENTS = 24, 8
 
@@ -77,10 +76,10 @@ def problem_of(kind, n):
     return Problem(X, y, np.full(N_QUERIES, N_DOCUMENTS), np.ones(N_QUERIES))
 
 
-def selected(data, n, **options):
+def selected(data, n, start=(), **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AccuracyWarning)
-        return select_paths(data, [2.0**-10], SelectionRules(n), **options)
+        return select_paths(data, [2.0**-10], SelectionRules(n, start=start), **options)
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
@@ -114,22 +113,6 @@ def test_data_too_wide_for_factors_takes_few_passes(monkeypatch):
         assert selected(problem_of(kind, 30).dataset(), 30).n_passes <= 1.5 * 30
 
 
-def test_a_round_that_reads_no_documents_has_no_checked_errors(monkeypatch):
-    """Scores of its candidates in doubt took the place of the error of the state."""
-    without_factors(monkeypatch)
-    rounds = []
-
-    def noted(*arguments):
-        rounds.append(settled(*arguments))
-        return rounds[-1]
-
-    monkeypatch.setattr("dranking.rankrls.greedy.forward.settled", noted)
-    selected(problem_of(sums, 12).dataset(), 12)
-    unread = [found for found in rounds if found.rounding.any() and not found.has_read]
-    assert unread
-    assert not any(len(found.checked) for found in unread)
-
-
 @pytest.mark.parametrize("is_wide", [False, True])
 @pytest.mark.parametrize("kind", [of_one_query, outliers, dominant_query])
 def test_no_pick_is_worse_than_the_doubt_of_its_round(kind, is_wide, monkeypatch):
@@ -146,6 +129,17 @@ def test_no_pick_is_worse_than_the_doubt_of_its_round(kind, is_wide, monkeypatch
         errors = [refits.error([*before, i]) for i in {*range(9)} - {*before}]
         assert share_missed(refits.error([*before, pick]), min(errors)) <= max(1e-9, doubt.share)
     assert path.relative_rounding >= max(doubt.share for doubt in path.doubts)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(("kind", "step"), [(copies, -1), (sums, 1)])
+def test_features_of_start_without_digits_have_errors(kind, step, layout):
+    """Their state had no number left, and the error that was stated was NaN."""
+    problem = problem_of(kind, 16)
+    [path] = selected(problem.dataset(layout), 16, start=np.arange(16)[::step]).paths
+    refits = ExactRefits(*problem.labelled(), path.regularization)
+    assert path.lqo_error[-1] == pytest.approx(to_float(refits.error(path.selected)), rel=1e-9)
+    assert all(np.isfinite(weights).all() for weights in path.weights)
 
 
 def test_a_selection_that_is_resumed_counts_its_checks(tmp_path):
