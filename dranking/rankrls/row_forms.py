@@ -262,7 +262,7 @@ def _triangle_rounding(
     error of the factor.
     """
     of_factor, features = relative_rounding(factor.values, regularizations, 2)
-    weights = np.stack([ridge_from_factor(factor.values, value)[0] for value in regularizations])
+    weights = np.stack([ridge_from_factor(factor.values, value) for value in regularizations])
     of_sums = sums_rounding(weights, np.linalg.norm(factor.values, axis=0))
     return Rounding(basis.own_rounding, of_factor, of_sums, features)
 
@@ -279,7 +279,7 @@ def _triangle_held_out(
     features, labels = own.values[:, :-1], own.values[:, -1]
     own_norms = np.linalg.norm(own.values, axis=0)
     for k, regularization in enumerate(regularizations):
-        weights, _ = ridge_from_factor(others.values, regularization)
+        weights = ridge_from_factor(others.values, regularization)
         residuals = labels - features @ weights
         errors[k] = residuals @ residuals
         moved = extrapolated_rounding(others.values, features, weights, regularization, 2)

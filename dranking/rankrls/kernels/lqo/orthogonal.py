@@ -232,8 +232,8 @@ def _margins(systems: Array) -> Array:
     return smallest
 
 
-def ridge_from_factor(factor: Array, regularization: float) -> tuple[Array, float]:
-    """Weights of ridge regression and the minimum of its objective, from R of [X y].
+def ridge_from_factor(factor: Array, regularization: float) -> Array:
+    """(n,) weights of ridge regression, from R of [X y].
 
     Solves the least-squares problem with the rows sqrt(lambda) D^-1 below R. These rows differ in
     scale by as much as the columns of X did. Householder reflections keep the digits of each row if
@@ -251,7 +251,7 @@ def ridge_from_factor(factor: Array, regularization: float) -> tuple[Array, floa
     found = scaled_factor(factor)
     rank = len(found.triangle)
     if rank == 0:
-        return np.zeros(n), float(found.products @ found.products + factor[n, n] ** 2)
+        return np.zeros(n)
     rows, order, features = augmented_rows(found, regularization)
     labels = np.concatenate((found.products[:rank], np.zeros(len(features))))
     turned, upper, pivots = linalg.qr_multiply(rows[order], labels[order], pivoting=True)
@@ -259,8 +259,7 @@ def ridge_from_factor(factor: Array, regularization: float) -> tuple[Array, floa
     scaled[pivots] = linalg.solve_triangular(upper, turned)
     weights = np.zeros(n)
     weights[features] = scaled / found.norms[features]
-    residuals = np.concatenate((rows @ scaled - labels, found.products[rank:], factor[n:, n]))
-    return weights, float(residuals @ residuals)
+    return weights
 
 
 def ridge_solutions(factor: Array, rows: Array, regularization: float) -> tuple[Array, Array]:
