@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from dranking.bilinear.drawn_tuples import training_end, tuple_error
 from dranking.bilinear.first_weights import Penalty, Start, first_weights, groups_of
 from dranking.bilinear.inputs import (
     Sides,
@@ -34,7 +35,7 @@ from dranking.bilinear.training import (
     epoch_ends,
     query_shares,
     refit_from,
-    tuple_error,
+    shorter_steps,
 )
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
@@ -46,6 +47,7 @@ from dranking.models.trained_queries import TrainedQueries
 from dranking.models.training.checkpoint import TrainingCheckpoint
 from dranking.models.training.epochs import run_epochs
 from dranking.models.training.validation import EpochValidation
+from dranking.models.training.zero_weights import warn_if_worse
 
 Schedule: TypeAlias = Literal["decaying", "constant"]
 
@@ -166,6 +168,11 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         DataError
             If queries and documents have different words with an identity start, if the validation
             documents have other words, or if preferences are missing or of other collections.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If drawn training tuples have a larger mean hinge than under zero weights.
         """
         self._check_parameters()
         sides = self._checked_sides(documents, queries)
@@ -187,6 +194,8 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
             if state.stage == "train":
                 state = refit_from(state)
             state = self._run(state, data, validation_set, runner, store)
+        end = training_end(data, state, self.random_state)
+        warn_if_worse(end, partial(shorter_steps, self.learning_rate))
         return self._finish(state, sides, data)
 
     def partial_fit(

@@ -18,10 +18,10 @@ from scipy import sparse
 
 from dranking.bilinear.kernels.shrinkage import Groups
 from dranking.bilinear.kernels.sparse_weights import SparseWeights
-from dranking.bilinear.kernels.steps import BilinearRun, Steps, frequent_first, margins_of
+from dranking.bilinear.kernels.steps import BilinearRun, Steps, frequent_first
 from dranking.bilinear.texts.collection import Collection
 from dranking.bilinear.texts.preferences import Preferences
-from dranking.bilinear.tuples import TupleSampler, tuple_sampler
+from dranking.bilinear.tuples import tuple_sampler
 from dranking.engine.executor import Executor, Task
 from dranking.engine.shard_sums import sum_shards, summed_shard
 from dranking.errors import UsageError
@@ -32,7 +32,6 @@ from dranking.models.training.learning_curve import CurvePoint
 from dranking.models.training.state import ShardResult, StoredFacts, TrainingState
 
 DRAWN_AT_ONCE = 10_000
-VALIDATION_TUPLES = 10_000
 
 Stage = Literal["train", "refit"]
 
@@ -198,10 +197,8 @@ class BilinearPlan(TrainingPlan[BilinearState]):
         losses = sum(each.losses for each in facts)
         W = self._mean(state.weights, mixed, facts)
         if not (np.isfinite(losses) and np.isfinite(W.data).all()):
-            raise UsageError(
-                f"training diverged in epoch {place + 1}; lower learning_rate (it is "
-                f"{self.steps.learning_rate:.3g}), or scale the vectors to length 1."
-            )
+            remedy = shorter_steps(self.steps.learning_rate)
+            raise UsageError(f"training diverged in epoch {place + 1}. {remedy}")
         n_taken = sum(each.n_steps for each in facts)
         last = state.curve[-1] if state.curve else None
         point = BilinearPoint(
@@ -296,13 +293,9 @@ def to_mix(grows: bool, result: SparseShardResult, share: float) -> tuple[Any, S
     return weights * weights.dtype.type(share), facts
 
 
-def tuple_error(data: TrainingData, state: BilinearState, seed: int) -> float:
-    """Share of drawn tuples in the wrong order, ``q' W d+ <= q' W d-``."""
-    sampler: TupleSampler = tuple_sampler(data.preferences)
-    tuples = sampler.draw(np.random.default_rng(seed), VALIDATION_TUPLES)
-    queries, documents = data.queries.vectors, data.documents.vectors
-    margins = margins_of(SparseWeights(state.weights), queries, documents, tuples)
-    return float(np.mean(margins <= 0.0))
+def shorter_steps(learning_rate: float) -> str:
+    """What to do about steps that are too long."""
+    return f"Lower learning_rate (it is {learning_rate:.3g}), or scale the vectors to length 1."
 
 
 def _same(weights: Any) -> Any:

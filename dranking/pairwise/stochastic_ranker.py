@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from dranking.data.dataset import Dataset
 from dranking.data.filling import with_steps_of
@@ -18,7 +17,7 @@ from dranking.data.null_fill import NullPolicy, check_permitted, joined_fill
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_labels
 from dranking.engine.memory import parse_memory
-from dranking.errors import STATED_ACCURACY, DataError, UsageError, warn_user
+from dranking.errors import STATED_ACCURACY, DataError, UsageError
 from dranking.files.places import AnyPlace
 from dranking.ingestion.dask_collections import as_dataset
 from dranking.kernels.machine.floats import EPSILON
@@ -29,6 +28,7 @@ from dranking.models.linear.pairs_to_learn import no_pair
 from dranking.models.training.checkpoint import TrainingCheckpoint
 from dranking.models.training.epochs import run_epochs
 from dranking.models.training.learning_curve import CurvePoint, curve_facts
+from dranking.models.training.zero_weights import TrainingEnd, warn_if_worse
 from dranking.pairwise.epochs import (
     AveragedState,
     PairPlan,
@@ -85,10 +85,6 @@ UNBOUNDED = ("squared-hinge", "squared")
 FAILED = 10.0
 """If training with such a loss ends at an objective above FAILED times the objective of zero
 weights, `fit` raises an error."""
-
-WORSE = 1.1
-"""If any training ends at an objective above WORSE times that of zero weights, a warning is given.
-Where the features predict nothing, the last steps alone leave it some percent above."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -354,18 +350,13 @@ class StochasticRanker(LinearRanker):
         """
         coef = problem.coef(weights)
         losses = self._mean_losses(problem, state, coef, shards, n_draws)
-        loss, without = losses.model, losses.zeros
-        objective = loss + self.regularization / 2 * float(coef @ coef)
-        what = (
-            f"after {state.n_steps:,} steps the objective is {objective:.3g}, and "
-            f"{without:.3g} without any weights"
-        )
+        objective = losses.model + self.regularization / 2 * float(coef @ coef)
+        end = TrainingEnd(state.n_steps, objective, losses.zeros, losses.standard_error)
         how = problem, self.random_state, state.eta0, self.regularization
-        if self.loss in UNBOUNDED and not objective <= FAILED * without:
-            raise diverged(what, *how)
-        if warns and not objective - losses.standard_error <= WORSE * without:
-            said = f"{what}: the model is worse than none. {shorter_steps(*how)}"
-            warn_user(said, ConvergenceWarning)
+        if self.loss in UNBOUNDED and not objective <= FAILED * losses.zeros:
+            raise diverged(str(end), *how)
+        if warns:
+            warn_if_worse(end, partial(shorter_steps, *how))
         n_sums = len(coef) + problem.dataset.n_blocks + 8
         share = rounded_share(losses.rounding + n_sums * EPSILON * objective, objective)
         if share > STATED_ACCURACY:

@@ -3,6 +3,7 @@
 `RankRLS` (`estimator`) solves the normal equations (`normal_equations`) of the regularised pairwise
 squared loss over all features; `RankRLSCV` (`cross_validation`) chooses lambda by the exact
 leave-query-out error (`grid_errors`, from the `row_forms` of the data), without refitting.
+`wide_rows` is the form of rows for more features than factors take,
 `checked_weights` bounds the rounding of weights, and `dominant_queries` finds queries that alone
 determine a direction of the features. ``THEORY.md`` beside this file holds the objective and the
 shortcut.

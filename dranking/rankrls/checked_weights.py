@@ -2,15 +2,16 @@
 
 The normal equations serve all lambdas. For a lambda with which their rounding may change
 predictions by more than `STATED_ACCURACY`, the weights come from sums of products of the documents
-in double-double, as those of `RankRLSCV` do: one pass finds the sums, and another pass measures on
-the features how far the factor of the sums is off. Both passes are made once for all lambdas.
+in double-double: one pass finds the sums, and another pass measures on the features how far the
+factor of the sums is off. Both passes are made once for all lambdas; `RankRLSCV` has made them for
+its errors, and finds its model here too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,22 +22,19 @@ from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.executor import Executor
 from dranking.engine.tiles import Tiles
 from dranking.errors import SCALE, STATED_ACCURACY, AccuracyWarning, listed, moved_by, warn_user
+from dranking.kernels.machine.floats import EPSILON
 from dranking.rankrls.dominant_queries import block_sums
 from dranking.rankrls.gram.pair_sums import PairSums
 from dranking.rankrls.gram.triangular_factor import takes_factors
+from dranking.rankrls.kernels.gram.double_double import product_of_pairs
 from dranking.rankrls.kernels.lqo.factor_rounding import share_of_exact
+from dranking.rankrls.kernels.lqo.pair_factor import PairRidge
 from dranking.rankrls.normal_equations import (
     CgSolver,
     NormalEquations,
     objective_in_pass,
 )
-from dranking.rankrls.row_forms import (
-    DOCUMENTS,
-    Basis,
-    RowForm,
-    products_of_rows,
-    weight_rounding,
-)
+from dranking.rankrls.row_forms import DOCUMENTS, Basis, products_of_rows
 
 Array = NDArray[np.float64]
 
@@ -67,6 +65,22 @@ class CheckedWeights(NamedTuple):
     reason: str = "these features nearly depend on others"
 
 
+class Measured(NamedTuple):
+    """Sums of products of all rows of documents, and how far their factor is off.
+
+    Attributes
+    ----------
+    sums, basis
+        The sums, and their basis.
+    check
+        (n_features + 1, n_features + 1) sums of products of the rows [Q, rest, y].
+    """
+
+    sums: PairSums
+    basis: Basis
+    check: Array
+
+
 class CheckedRidge:
     """RankRLS on all features of a data set, for any lambda.
 
@@ -78,11 +92,20 @@ class CheckedRidge:
         Its normal equations.
     executor
         Where tasks run.
+    measured
+        Sums with 32 digits, if they were found before.
     """
 
-    def __init__(self, dataset: Dataset, normal: NormalEquations, executor: Executor) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        normal: NormalEquations,
+        executor: Executor,
+        measured: Measured | None = None,
+    ) -> None:
         self._dataset, self._executor, self._normal = dataset, executor, normal
         self._is_direct = not isinstance(normal, CgSolver)
+        self._known = measured
 
     def fit(self, regularization: float) -> CheckedWeights:
         """The weights of a lambda, from as many passes as their digits take."""
@@ -93,7 +116,8 @@ class CheckedRidge:
         objective, has_documents = found.objective, self._dataset.has_documents
         if in_doubt and self._is_direct and has_documents:
             if takes_factors(self._dataset):
-                return self._from_pairs(regularization)
+                exact = with_one_blas_thread(exact_weights, self._measured, regularization)
+                return cast("CheckedWeights", exact)
             tiles = Tiles(self._dataset, self._executor, resident=False)
             _, objective, off = objective_in_pass(tiles, weights, regularization)
             share = _share(objective, off + found.predictions**2 * self._normal.label_norm)
@@ -101,15 +125,10 @@ class CheckedRidge:
         rounding = max(found.predictions, share)
         return CheckedWeights(weights, objective, rounding, uncertain, self._normal.reason)
 
-    def _from_pairs(self, regularization: float) -> CheckedWeights:
-        found: CheckedWeights = with_one_blas_thread(
-            checked_from_rows, DOCUMENTS, *self._measured, regularization
-        )
-        return found
-
     @cached_property
-    def _measured(self) -> tuple[PairSums, Basis, Array]:
-        """Sums of products, their factor, and its Gram matrix of the documents."""
+    def _measured(self) -> Measured:
+        if self._known is not None:
+            return self._known
         tiles = Tiles(self._dataset, self._executor, resident=False)
         sums: PairSums = tiles.sum_blocks(
             partial(with_one_blas_thread, block_sums), DOCUMENTS, name="sums-of-rows"
@@ -119,31 +138,31 @@ class CheckedRidge:
             partial(with_one_blas_thread, block_check), task, name="check-of-factor"
         )
         [basis] = self._executor.gather([task])
-        return sums, basis, check
+        return Measured(sums, basis, check)
 
 
-def checked_from_rows(
-    form: RowForm, sums: Any, basis: Basis, check: Array, regularization: float
-) -> CheckedWeights:
-    """The weights of a lambda from the sums of a form of rows.
+def exact_weights(measured: Measured, regularization: float) -> CheckedWeights:
+    """The weights of a lambda from sums with 32 digits."""
+    sums, basis = measured.sums.values, measured.basis
+    found = PairRidge(basis.factor).weights(regularization)
+    residuals = product_of_pairs(sums, found)
+    [[square], _] = product_of_pairs(residuals[:, None], found)
+    weights = -found[0, :-1]
+    objective = float(square) + regularization * float(weights @ weights)
+    off = DOCUMENTS.rounding(measured.sums, basis, measured.check, np.array([regularization]))
+    rounding = float(off.own + off.of_factor[0]) + _weight_rounding(sums, weights)
+    rounding = min(rounding, 1.0)
+    return CheckedWeights(
+        weights, objective, rounding, off.features if rounding > STATED_ACCURACY else []
+    )
 
-    Parameters
-    ----------
-    form
-        Form of the rows.
-    sums, basis, check
-        Sums of all rows, their basis, and the Gram matrix of the rows [Q, rest, y].
-    regularization
-        lambda.
-    """
-    weights, objective = form.weights(sums, regularization)
-    found = form.rounding(sums, basis, check, np.array([regularization]))
-    predictions = found.own + float(found.of_factor[0])
-    if form is DOCUMENTS:
-        predictions += weight_rounding(sums, weights)
-    rounding = min(max(predictions, _share(objective, float(found.of_sums[0]))), 1.0)
-    uncertain = found.features if predictions > STATED_ACCURACY else []
-    return CheckedWeights(weights, objective, rounding, uncertain)
+
+def _weight_rounding(sums: Array, weights: Array) -> float:
+    """Largest relative error of predictions by the rounding of weights to float64."""
+    norms = np.sqrt(sums[0].diagonal())
+    if not norms[-1]:
+        return 0.0
+    return float(EPSILON / 2.0 * (norms[:-1] @ np.abs(weights)) / norms[-1])
 
 
 def _share(objective: float, off: float) -> float:

@@ -6,9 +6,8 @@ other queries (`dranking.rankrls.kernels.lqo.orthogonal`). Where one query alone
 direction of the features, a third pass sums all other queries instead.
 
 Statistics hold no documents; rows with the same sums of products take their place, with half the
-digits. For more features than factors are made of, the first pass finds A = X'X, and the second
-pass solves for each query and lambda the system without the query in the eigenvectors of A
-(`dranking.rankrls.kernels.lqo.all_features`).
+digits. For more features than factors are made of, the first pass finds A = X'X, whose eigenvectors
+take the place of the factor (`dranking.rankrls.wide_rows`).
 """
 
 from __future__ import annotations
@@ -16,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
@@ -29,11 +27,7 @@ from dranking.engine.executor import Executor
 from dranking.engine.tiles import Tiles
 from dranking.errors import SCALE, STATED_ACCURACY, AccuracyWarning, listed, moved_by, warn_user
 from dranking.models.linear.pairs_to_learn import check_pairs
-from dranking.rankrls.checked_weights import (
-    CheckedRidge,
-    CheckedWeights,
-    checked_from_rows,
-)
+from dranking.rankrls.checked_weights import CheckedRidge, CheckedWeights, Measured
 from dranking.rankrls.dominant_queries import (
     DominantQueries,
     DominantQuery,
@@ -42,25 +36,20 @@ from dranking.rankrls.dominant_queries import (
     dominant_errors,
     others_of_the_same_id,
 )
-from dranking.rankrls.gram.statistics_store import statistics_errors
 from dranking.rankrls.gram.triangular_factor import (
     DOCUMENTS_PER_FEATURE,
     MAX_FACTORED_FEATURES,
     MAX_WIDE_FEATURES,
     takes_factors,
 )
-from dranking.rankrls.kernels.gram.per_query import centred_strips
-from dranking.rankrls.kernels.lqo.all_features import lqo_residuals as residuals_in_eigenvectors
 from dranking.rankrls.kernels.lqo.factor_rounding import (
     SAFETY,
-    error_rounding,
     moved_errors,
     moved_residuals,
     share_of_exact,
-    sums_rounding,
 )
-from dranking.rankrls.kernels.lqo.orthogonal import LEAST_MARGIN, lqo_residuals
-from dranking.rankrls.normal_equations import DirectSolver
+from dranking.rankrls.kernels.lqo.orthogonal import lqo_residuals
+from dranking.rankrls.normal_equations import DirectSolver, block_equations
 from dranking.rankrls.row_forms import (
     DOCUMENTS,
     STORES,
@@ -69,6 +58,7 @@ from dranking.rankrls.row_forms import (
     products_of_rows,
 )
 from dranking.rankrls.statistics.per_query import QueryStatistics
+from dranking.rankrls.wide_rows import wide_form
 
 Array = NDArray[np.float64]
 
@@ -78,7 +68,7 @@ FACTOR_VALUES = 2**22
 
 
 class GridErrors(NamedTuple):
-    """Leave-query-out errors of a grid of lambdas, and a solver for each of these lambdas.
+    """Leave-query-out errors of a grid of lambdas, and the model of each of these lambdas.
 
     Attributes
     ----------
@@ -87,7 +77,7 @@ class GridErrors(NamedTuple):
     lqo_rounding
         (n_lambdas,) estimated relative errors of `lqo_error` by rounding, at most 1.
     solve
-        Function from lambda to the weights, the minimum of the objective, and their rounding.
+        Function from lambda to the model of `RankRLS`, whose passes share the sums of the errors.
     """
 
     lqo_error: Array
@@ -120,7 +110,12 @@ def leave_query_out(
     """
     lambdas = np.array(regularizations, dtype=np.float64)
     if takes_factors(dataset):
-        found, features = errors_from_rows(dataset, lambdas, executor)
+        form = DOCUMENTS if dataset.has_documents else STORES
+        sums, *equations = Tiles(dataset, executor, resident=False).sum_blocks(
+            partial(with_one_blas_thread, sums_and_equations), form, name="sums-of-rows"
+        )
+        normal = DirectSolver(*equations)
+        found, features = errors_from_rows(dataset, form, (sums, normal), lambdas, executor)
         if not features:
             reason = "the features predict the relevance nearly without error"
             remedy = "Add larger values of lambda, or take any of the values with small errors."
@@ -132,11 +127,8 @@ def leave_query_out(
             reason = f"they follow from sums of products of the features, and {reason}"
             remedy += " The documents themselves have twice the digits."
     else:
-        normal = DirectSolver(dataset, executor)
-        check_pairs(normal.label_norm, dataset, executor)
-        errors, rounding = errors_from_gram(normal, dataset, lambdas, executor)
-        ridge = CheckedRidge(dataset, normal, executor)
-        found = GridErrors(errors, rounding, ridge.fit)
+        form, normal = wide_form(dataset.has_documents), DirectSolver.of(dataset, executor)
+        found, _ = errors_from_rows(dataset, form, (normal.sums, normal), lambdas, executor)
         reason = "they follow from sums of products of the features"
         remedy = (
             f"Scale the features ({SCALE}), or choose lambda from the documents "
@@ -154,28 +146,43 @@ def leave_query_out(
     return found
 
 
+def sums_and_equations(
+    block: QueryBlock | QueryStatistics, form: RowForm
+) -> tuple[Any, Array, Array, float]:
+    """Sums of the rows of a block, and A, b and y.y as `RankRLS` adds them up."""
+    return block_sums(block, form), *block_equations(block)
+
+
 def errors_from_rows(
-    dataset: Dataset, lambdas: Array, executor: Executor
+    dataset: Dataset,
+    form: RowForm,
+    totals: tuple[Any, DirectSolver],
+    lambdas: Array,
+    executor: Executor,
 ) -> tuple[GridErrors, list[int]]:
-    """Leave-query-out errors of rows of documents or of a store, in two passes or more.
+    """Leave-query-out errors of rows of documents or of a store.
+
+    Parameters
+    ----------
+    totals
+        The sums of the rows, and the normal equations.
 
     Returns
     -------
     The errors, and the features that cause most of the rounding; the list is empty if the rounding
     is large only because the errors are small.
     """
-    form = DOCUMENTS if dataset.has_documents else STORES
-    tiles = Tiles(dataset, executor, resident=False)
-    total = tiles.sum_blocks(partial(with_one_blas_thread, block_sums), form, name="sums-of-rows")
-    task = executor.submit(with_one_blas_thread, form.basis, total, name="rotation")
+    tiles, n = Tiles(dataset, executor, resident=False), dataset.n_features + 1
+    sums, normal = totals
+    task = executor.submit(with_one_blas_thread, form.basis, sums, name="rotation")
     errors, moved, check, dominant = tiles.sum_blocks(
         partial(with_one_blas_thread, row_errors), form, task, lambdas, name="leave-query-out"
     )
     [basis] = executor.gather([task])
-    check_pairs(basis.rotation.label_norm**2, dataset, executor)
-    found = with_one_blas_thread(form.rounding, total, basis, check, lambdas)
+    check_pairs(normal.label_norm, dataset, executor)
+    found = with_one_blas_thread(form.rounding, sums, basis, check, lambdas)
     off, features = moved_errors(moved, found.own, found.of_factor) + found.of_sums, found.features
-    step = max(1, FACTOR_VALUES // total.values.size)
+    step = max(1, FACTOR_VALUES // (2 * n * n))
     for first in range(0, len(dominant.queries), step):
         some = dominant.queries[first : first + step]
         others, own_rows = tiles.sum_blocks(
@@ -200,62 +207,10 @@ def errors_from_rows(
             errors, off = errors + its_errors, off + its_off
             features = list(dict.fromkeys([*features, *of_others]))
     # Errors of dominant queries are rounded too, and so are the roots of query weights.
-    off = off + SAFETY * (dataset.n_features + 1) * np.finfo(float).eps * errors
-    solve = partial(with_one_blas_thread, checked_from_rows, form, total, basis, check)
+    off = off + SAFETY * n * np.finfo(float).eps * errors
+    measured = Measured(sums, basis, check) if form is DOCUMENTS else None
+    solve = CheckedRidge(dataset, normal, executor, measured).fit
     return GridErrors(np.asarray(errors), share_of_exact(errors, off), solve), features
-
-
-def errors_from_gram(
-    normal: DirectSolver, dataset: Dataset, lambdas: Array, executor: Executor
-) -> tuple[Array, Array]:
-    """(n_lambdas,) leave-query-out errors from eigenvectors of A in one pass; their rounding.
-
-    Each eigenvalue of A is wrong by the rounding of the largest eigenvalue; the least eigenvalue of
-    every held-out system must exceed this rounding.
-    """
-    values, vectors = linalg.eigh(normal.gram)
-    values = np.maximum(values, 0.0)
-    spectrum = (values, vectors.T @ normal.products, lambdas)
-    tiles = Tiles(dataset, executor, resident=False)
-    basis = executor.submit(np.asarray, vectors, name="eigenvectors")
-    errors, squares = tiles.sum_blocks(
-        partial(with_one_blas_thread, gram_errors), basis, spectrum, name="leave-query-out"
-    )
-    # The root of the sum exceeds the largest term at most by a factor sqrt(number of queries).
-    relative = SAFETY * np.finfo(float).eps * values[-1] * float(np.sqrt(squares))
-    off = error_rounding(errors, np.full(len(lambdas), relative * normal.label_norm**0.5))
-    if not dataset.has_documents:
-        weights = (spectrum[1] / (values + lambdas[:, None])) @ vectors.T
-        squares_of_columns = np.append(normal.gram.diagonal(), normal.label_norm)
-        off += sums_rounding(weights, np.sqrt(squares_of_columns))
-    return errors, share_of_exact(errors, off)
-
-
-def gram_errors(
-    block: QueryBlock | QueryStatistics, vectors: Array, spectrum: tuple[Array, Array, Array]
-) -> tuple[Array, np.float64]:
-    """(n_lambdas,) leave-query-out errors of the queries of one block, summed in order.
-
-    The second result is the sum over queries of the inverse square of the least eigenvalue, or of a
-    lower bound of it, of the held-out system with the least lambda.
-    """
-    if isinstance(block, QueryStatistics):
-        return statistics_errors(block, vectors, spectrum)
-    values, products, lambdas = spectrum
-    errors, squares = np.zeros(len(lambdas)), np.float64(0.0)
-    shifted = values + lambdas.min()
-    for rotated, labels, ptr in centred_strips(
-        block.features, block.relevance, block.query_ptr, block.weights, vectors
-    ):
-        for start, stop in pairwise(ptr.tolist()):
-            residuals = residuals_in_eigenvectors(
-                rotated[start:stop], labels[start:stop], values, products, lambdas
-            )
-            errors += np.square(residuals).sum(axis=1)
-            share = min(float(np.linalg.norm(rotated[start:stop] / np.sqrt(shifted), 2)), 1.0) ** 2
-            # No eigenvalue is less than lambda.
-            squares += 1.0 / max((1.0 - share) * shifted[0], lambdas.min()) ** 2
-    return errors, squares
 
 
 def row_errors(
@@ -268,7 +223,8 @@ def row_errors(
     (n_lambdas,) errors; `moved_residuals` of the queries; the Gram matrix of the rows [Q, rest, y]
     of documents, of shape (n_features + 1, n_features + 1), zero for a store; the dominant queries.
     """
-    rotation, query, n = basis.rotation, 0, block.n_features + 1
+    rotation, query, n, least_margin = basis.rotation, 0, block.n_features + 1, form.least_margin
+    divisors = regularizations / (basis.smallest + regularizations)
     errors, moved = np.zeros(len(regularizations)), np.zeros((2, 2, len(regularizations)))
     check, dominant = np.zeros((n, n)), []
     for rows, ptr in form.rows(block):
@@ -279,9 +235,9 @@ def row_errors(
         all_squares, all_margins = np.zeros((2, len(ptr) - 1, len(regularizations)))
         for place, (start, stop) in enumerate(pairwise(ptr.tolist())):
             residuals, margins = lqo_residuals(
-                rotated[start:stop], labels[start:stop], rotation, regularizations
+                rotated[start:stop], labels[start:stop], rotation, regularizations, least_margin
             )
-            kept = margins >= LEAST_MARGIN
+            kept = margins >= least_margin
             all_squares[place, kept] = np.square(residuals[kept]).sum(axis=1)
             all_margins[place] = margins
             errors += all_squares[place]
@@ -290,7 +246,7 @@ def row_errors(
                 dominant.append(DominantQuery(block.query_ids[query].as_py(), own, ~kept))
             query += 1
         # At once for all queries: one by one, these few numbers took 4 % of the fit.
-        kept = all_margins >= LEAST_MARGIN
+        kept = all_margins >= least_margin
         norms, margins = np.sqrt(all_squares), np.where(kept, all_margins, 1.0)
-        moved += moved_residuals(norms, margins, rotation.label_norm)
+        moved += moved_residuals(norms, margins, rotation.label_norm, divisors)
     return errors, moved, check, DominantQueries(dominant)

@@ -95,7 +95,7 @@ def normal_equations_of(dataset: Dataset, solver: Solver, executor: Executor) ->
         raise UsageError(f"solver is {solver!r}; choose auto, direct or cg.")
     if solver == "auto":
         solver = "direct" if dataset.n_features <= MAX_DIRECT_FEATURES else "cg"
-    normal: DirectSolver | CgSolver = (DirectSolver if solver == "direct" else CgSolver)(
+    normal: DirectSolver | CgSolver = (DirectSolver.of if solver == "direct" else CgSolver)(
         dataset, executor
     )
     check_pairs(normal.label_norm, dataset, executor)
@@ -103,16 +103,24 @@ def normal_equations_of(dataset: Dataset, solver: Solver, executor: Executor) ->
 
 
 class DirectSolver:
-    """Normal equations with A in `gram` (n_features, n_features), from one pass over X."""
+    """Normal equations with A in `gram` (n_features, n_features): sums of `block_equations`."""
 
     reason = "these features nearly depend on others"
 
-    def __init__(self, dataset: Dataset, executor: Executor) -> None:
+    def __init__(self, gram: Array, products: Array, label_norm: float) -> None:
+        self.gram, self.products, self.label_norm = gram, products, float(label_norm)
+
+    @classmethod
+    def of(cls, dataset: Dataset, executor: Executor) -> DirectSolver:
+        """The normal equations of a data set, from one pass over X."""
         tiles = Tiles(dataset, executor, resident=False)
-        self.gram, self.products, label_norm = tiles.sum_blocks(
-            partial(with_one_blas_thread, block_equations), name="gram"
-        )
-        self.label_norm = float(label_norm)
+        return cls(*tiles.sum_blocks(partial(with_one_blas_thread, block_equations), name="gram"))
+
+    @property
+    def sums(self) -> Array:
+        """(n_features + 1, n_features + 1) sums of products of [X y]."""
+        column = self.products[:, None]
+        return np.block([[self.gram, column], [column.T, np.array([[self.label_norm]])]])
 
     def solve(self, regularization: float) -> Array:
         """(A + lambda I)^-1 b by Cholesky."""

@@ -27,6 +27,7 @@ from dranking.rankrls.kernels.lqo.factor_rounding import (
     sums_rounding,
 )
 from dranking.rankrls.kernels.lqo.orthogonal import (
+    LEAST_MARGIN,
     Rotation,
     orthogonal_rows,
     ridge_from_factor,
@@ -56,11 +57,16 @@ class Basis(NamedTuple):
         `PairFactor` or `IndependentColumns`.
     least
         Least singular value of R with rows of norm 1; the rotation divides its rounding by it.
+    smallest
+        Least eigenvalue of A, where the form rests on A: without any query, no eigenvalue of
+        A + lambda I is below lambda, so that no margin costs more digits than
+        lambda / (smallest + lambda). Infinity for other forms.
     """
 
     rotation: Rotation
     factor: Any
     least: float
+    smallest: float = np.inf
 
     @property
     def own_rounding(self) -> float:
@@ -74,7 +80,7 @@ class Rounding(NamedTuple):
     Attributes
     ----------
     own
-        The relative error of predictions that the margin divides.
+        The relative error of predictions that the margin divides, or (n_lambdas,) such errors.
     of_factor
         (n_lambdas,) the relative error of predictions by the factor.
     of_sums
@@ -83,7 +89,7 @@ class Rounding(NamedTuple):
         The features behind the error of the factor, the most uncertain first.
     """
 
-    own: float
+    own: float | Array
     of_factor: Array
     of_sums: Array
     features: list[int]
@@ -128,9 +134,8 @@ class RowForm(NamedTuple):
     held_out
         Takes the own rows of a query, the sums of all other queries, and lambdas; returns
         (n_lambdas,) errors, their rounding, and the features behind this rounding.
-    weights
-        Takes the sums and one lambda; returns the weights (n_features,), and the minimum of the
-        objective.
+    least_margin
+        Least margin of a query whose residuals follow from the rows of Q; others are dominant.
     """
 
     leading: tuple[int, ...]
@@ -141,7 +146,7 @@ class RowForm(NamedTuple):
     rounding: Callable[[Any, Basis, Array, Array], Rounding]
     own: Callable[[Array], OwnRows]
     held_out: Callable[[OwnRows, Any, Array], tuple[Array, Array, list[int]]]
-    weights: Callable[[Any, float], tuple[Array, float]]
+    least_margin: float = LEAST_MARGIN
 
 
 def _pair_basis(sums: PairSums) -> Basis:
@@ -232,27 +237,11 @@ def _pair_held_out(
     return errors, off, _uncertain(factor) if (off > UNCERTAIN * errors).any() else []
 
 
-def _pair_weights(sums: PairSums, regularization: float) -> tuple[Array, float]:
-    found = PairRidge(pair_factor(sums.values)).weights(regularization)
-    residuals = product_of_pairs(sums.values, found)
-    [[square], _] = product_of_pairs(residuals[:, None], found)
-    weights = -found[0, :-1]
-    return weights, float(square) + regularization * float(weights @ weights)
-
-
 def products_of_rows(rows: Array, labels: Array) -> Array:
     """(n + 1, n + 1) sums of products of rows [Q, rest, y]: the check of Q on the features."""
     checked = np.column_stack((rows, labels))
     products: Array = checked.T @ checked
     return products
-
-
-def weight_rounding(sums: PairSums, weights: Array) -> float:
-    """Largest relative error of predictions by the rounding of weights to float64."""
-    norms = np.sqrt(sums.values[0].diagonal())
-    if not norms[-1]:
-        return 0.0
-    return float(EPSILON / 2.0 * (norms[:-1] @ np.abs(weights)) / norms[-1])
 
 
 def _triangle_sums(rows: Array) -> TriangularFactor:
@@ -273,7 +262,7 @@ def _triangle_rounding(
     error of the factor.
     """
     of_factor, features = relative_rounding(factor.values, regularizations, 2)
-    weights = np.stack([ridge_from_factor(factor.values, value)[0] for value in regularizations])
+    weights = np.stack([ridge_from_factor(factor.values, value) for value in regularizations])
     of_sums = sums_rounding(weights, np.linalg.norm(factor.values, axis=0))
     return Rounding(basis.own_rounding, of_factor, of_sums, features)
 
@@ -290,7 +279,7 @@ def _triangle_held_out(
     features, labels = own.values[:, :-1], own.values[:, -1]
     own_norms = np.linalg.norm(own.values, axis=0)
     for k, regularization in enumerate(regularizations):
-        weights, _ = ridge_from_factor(others.values, regularization)
+        weights = ridge_from_factor(others.values, regularization)
         residuals = labels - features @ weights
         errors[k] = residuals @ residuals
         moved = extrapolated_rounding(others.values, features, weights, regularization, 2)
@@ -299,10 +288,6 @@ def _triangle_held_out(
         off[k] = error_rounding(errors[k : k + 1], np.array([moved]))[0]
         off[k] += sums_rounding(weights, own_norms)
     return errors, off, uncertain
-
-
-def _triangle_weights(factor: TriangularFactor, regularization: float) -> tuple[Array, float]:
-    return ridge_from_factor(factor.values, regularization)
 
 
 DOCUMENTS = RowForm(
@@ -314,7 +299,6 @@ DOCUMENTS = RowForm(
     _pair_rounding,
     _pair_own,
     _pair_held_out,
-    _pair_weights,
 )
 STORES = RowForm(
     (),
@@ -325,5 +309,4 @@ STORES = RowForm(
     _triangle_rounding,
     _triangle_own,
     _triangle_held_out,
-    _triangle_weights,
 )

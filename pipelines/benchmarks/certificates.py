@@ -32,7 +32,7 @@ from dranking.max_margin.losses import listwise
 from dranking.pairwise import hinge, minimise, pair_blocks
 from dranking.pairwise.kernels.differences import Rows, as_rows, dot, subtract
 from dranking.pairwise.kernels.sgd import HINGE, Batch, loss_and_slope, pair_losses
-from dranking.rankrls import grid_errors, normal_equations
+from dranking.rankrls import checked_weights, grid_errors, normal_equations
 from dranking.rankrls.gram.statistics_store import build_statistics
 from dranking.rankrls.greedy import forward
 from dranking.rankrls.kernels.lqo.state import add_scores
@@ -85,7 +85,8 @@ GRID = (
     Part(grid_errors, "products_of_rows", in_tasks=True),
     Part(grid_errors, "moved_errors"),
     Part(grid_errors, "share_of_exact"),
-    Part(grid_errors, "checked_from_rows"),  # of the chosen lambda; computes its weights too
+    Part(normal_equations.DirectSolver, "check"),
+    Part(checked_weights, "exact_weights"),  # computes the weights too
 )
 RIDGE = (Part(normal_equations.DirectSolver, "check"),)
 LOSSES = (Part(pair_blocks, "pair_losses", in_tasks=True),)

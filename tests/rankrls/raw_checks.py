@@ -25,12 +25,12 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import dranking as dr
+from dranking.bilinear.drawn_tuples import MEASURED_TUPLES
 from dranking.bilinear.estimator import BilinearRanker
 from dranking.bilinear.evaluation import evaluate_bilinear
 from dranking.bilinear.kernels.steps import frequent_first
 from dranking.bilinear.texts.make_collection import collection
 from dranking.bilinear.texts.preferences import same_class
-from dranking.bilinear.training import VALIDATION_TUPLES
 from dranking.bilinear.tuples import tuple_sampler
 from dranking.errors import STATED_ACCURACY, AccuracyWarning, DrankingError
 from dranking.max_margin.estimator import MaxMarginRanker
@@ -412,7 +412,7 @@ def check_bilinear(seed, folder=None):
     assert ranker.to_model().provenance["relative_rounding"] is None
     found = ranker.weights_.toarray().tolist()
     scores = reference.exact_scores(rows.tolist(), rows.tolist(), found)
-    drawn = tuple_sampler(judged[1]).draw(np.random.default_rng(seed), VALIDATION_TUPLES)
+    drawn = tuple_sampler(judged[1]).draw(np.random.default_rng(seed), MEASURED_TUPLES)
     listed = list(zip(*(each.tolist() for each in drawn), strict=True))
     _assert_error(points[-1].validation, scores, listed)
     errors = evaluate_bilinear(ranker.to_model(), *judged).errors

@@ -1,5 +1,7 @@
 """Exact leave-query-out errors of RankRLS, and its solvers, against refits."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import dranking as dr
+from dranking.engine.tiles import Tiles
+from dranking.errors import AccuracyWarning
+from dranking.rankrls.gram.statistics_store import build_statistics
 from tests.models.problems import random_problem, ranking_problems
+from tests.rankrls.raw_problems import drawn_problem
 from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
 
 GRID = [2.0**-8, 0.5, 1.0, 2.0**6, 2.0**12]
@@ -84,3 +90,36 @@ def test_conjugate_gradients_that_do_not_converge_are_an_error(monkeypatch):
         dr.DrankingError, match=r"did not converge .*\(--normalize standard, in Python"
     ):
         dr.RankRLS(1e-3, solver="cg").fit(problem.dataset())
+
+
+def test_errors_and_the_model_take_two_passes(monkeypatch):
+    """The normal equations of the model are summed beside the sums of the errors."""
+    passes, sum_blocks = [], Tiles.sum_blocks
+
+    def counted(tiles, *values, name, **options):
+        passes.append(name)
+        return sum_blocks(tiles, *values, name=name, **options)
+
+    monkeypatch.setattr(Tiles, "sum_blocks", counted)
+    dr.RankRLSCV(GRID).fit(random_problem(6, n_queries=20, n_features=9).dataset())
+    assert passes == ["sums-of-rows", "leave-query-out"]
+
+
+@pytest.mark.parametrize("value", [2.0**-15, 1.0])
+@pytest.mark.parametrize("kind", ["plain", "raw", "store", "raw store", "wide", "wide store"])
+def test_one_lambda_gives_the_model_of_rankrls_to_the_last_bit(kind, value, tmp_path, monkeypatch):
+    """Both take the normal equations, and sums with 32 digits where these lose digits."""
+    raw = drawn_problem(8, 12)[0]
+    problem = raw if "raw" in kind else random_problem(6, n_queries=20, n_features=9)
+    data = problem.dataset(max_documents=60)
+    if "store" in kind:
+        data = build_statistics(data, tmp_path / "store")
+    if "wide" in kind:
+        monkeypatch.setattr("dranking.rankrls.gram.triangular_factor.MAX_WIDE_FEATURES", 1)
+        monkeypatch.setattr("dranking.rankrls.gram.triangular_factor.DOCUMENTS_PER_FEATURE", 10**6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)
+        plain, chosen = dr.RankRLS(value).fit(data), dr.RankRLSCV([value]).fit(data)
+    np.testing.assert_array_equal(chosen.coef_, plain.coef_)
+    assert chosen.objective_ == plain.objective_
+    assert chosen.relative_rounding_ >= plain.relative_rounding_

@@ -166,7 +166,7 @@ def test_features_of_very_different_scales():
 
 def test_many_lambdas_from_one_pass():
     dataset = random_problem(11).dataset()
-    normal = DirectSolver(dataset, get_executor("threads"))
+    normal = DirectSolver.of(dataset, get_executor("threads"))
     for regularization in 2.0 ** np.arange(-15, 16, 5):
         np.testing.assert_array_equal(
             normal.solve(regularization), fit(dataset, regularization).coef_

@@ -275,6 +275,8 @@ def test_the_same_bits_on_threads_and_on_workers(client):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AccuracyWarning)
             ranker = dr.RankRLSCV(GRID).fit(dataset, executor=executor)
+            plain = dr.RankRLS(ranker.regularization_).fit(dataset, executor=executor)
+        assert plain.coef_.tobytes() == ranker.coef_.tobytes()
         found.append(ranker.lqo_error_.tobytes() + ranker.coef_.tobytes())
     assert found[1:] == found[:1] * 2
 

@@ -40,7 +40,6 @@ from dranking.models.linear.checks import check_training_data
 from dranking.rankrls.kernels.gram.dense import Moments
 from dranking.rankrls.kernels.gram.per_query import add_up
 from dranking.rankrls.kernels.gram.whole_blocks import add_weighted
-from dranking.rankrls.kernels.lqo.all_features import solved_or_nearest
 from dranking.rankrls.statistics.block_folder import BlockFolders, WrittenBlock
 from dranking.rankrls.statistics.dataset import StatisticsDataset
 from dranking.rankrls.statistics.manifest import StatisticsEntry
@@ -365,43 +364,6 @@ def statistics_equations(block: QueryStatistics) -> tuple[Array, Array, float]:
     for i, kept in enumerate(block.rows(range(n))):
         add_weighted(frozen(kept), weights, row, total[i])
     return _symmetric(total), moments.products.sum(axis=0), float(moments.label_norms.sum())
-
-
-def statistics_errors(
-    block: QueryStatistics, vectors: Array, spectrum: tuple[Array, Array, Array]
-) -> tuple[Array, np.float64]:
-    """(n_lambdas,) leave-query-out errors of RankRLS on all features, summed over the queries.
-
-    Also the sum of the inverse squares of the least eigenvalues of the systems without each query,
-    for the least lambda.
-
-    Parameters
-    ----------
-    block
-        The queries to hold out, each in turn.
-    vectors
-        Eigenvectors of A.
-    spectrum
-        Eigenvalues of A, b in the basis of the eigenvectors, and the lambdas.
-    """
-    values, products, regularizations = spectrum
-    errors, squares = np.zeros(len(regularizations)), np.float64(0.0)
-    smallest = regularizations.min()
-    moments = statistics_moments(block)
-    rows = np.empty((block.n_features, block.n_queries, block.n_features))
-    for i, row in enumerate(block.rows(range(block.n_features))):
-        rows[i] = row
-    for q, weight in enumerate(block.weights):
-        gram = vectors.T @ (weight * _symmetric(rows[:, q])) @ vectors
-        own = vectors.T @ moments.products[q]
-        least = np.linalg.eigvalsh(np.diag(values + smallest) - gram)[0]
-        squares += 1.0 / max(least, smallest) ** 2
-        for k, regularization in enumerate(regularizations):
-            others = np.diag(values + regularization) - gram
-            weights = solved_or_nearest(others, products - own)
-            error = moments.label_norms[q] - 2 * weights @ own + weights @ gram @ weights
-            errors[k] += max(error, 0.0)
-    return errors, squares
 
 
 def _symmetric(matrix: Array) -> Array:

@@ -113,7 +113,7 @@ def centred_rows(
         values = np.ascontiguousarray(columns.T)
     else:
         chosen = block.features if features is None else block.features[:, features]
-        values = chosen.toarray() if block.is_sparse else np.ascontiguousarray(chosen)
+        values = chosen if block.is_sparse else np.ascontiguousarray(chosen)
     strips = centred_strips(values, block.relevance, block.query_ptr, block.weights)
     for rows, labels, ptr in strips:
         yield np.column_stack((rows, labels)), ptr

@@ -10,7 +10,7 @@ query, has lost digits of its score. Where such a candidate might be the best on
 candidates come from the factor of all features with 32 digits (`exact_rounds`) before the round
 picks (`settled`). Where one query alone determines a candidate, this factor loses digits too; the
 errors of such candidates, and all errors of statistics and of wide data, come from orthogonal
-factors of the documents without each query.
+factors of the documents without each query, in a limited number of rounds.
 
 At the end, rounds in doubt are checked in the same way (`verified_rounds`). Where both errors
 differ, those of the factors are stated, with their own rounding as certificate.
@@ -48,6 +48,11 @@ MOST_CHECKED = 16
 """Largest number of candidates in doubt for which a round takes the documents without each query;
 for others the doubt stays."""
 
+FIRST_CHECKS, ROUNDS_PER_CHECK = 4, 12
+"""Rounds that may take the documents without each query, which are three passes at most: so many,
+and one more for so many features selected. Such passes are then at most 12 and a quarter of the
+number of features, whatever the data; in other rounds the doubt stays."""
+
 
 class Contenders(NamedTuple):
     """The errors of the candidates of a round, as far as they are known.
@@ -60,15 +65,20 @@ class Contenders(NamedTuple):
         (n_candidates,) by how much rounding may have moved these errors; 0 for candidates that are
         distinct, and below the best of all others.
     checked
-        Positions of the candidates whose errors come from orthogonal factors.
+        Positions of the candidates whose errors come from orthogonal factors; in a round that may
+        not read the documents without each query, and has no factor of all features, of those
+        whose scores are taken although they are in doubt.
     losses
         (n_candidates,) as in `Scores`.
+    has_read
+        Whether the documents were read without each query.
     """
 
     errors: Array
     rounding: Array
     checked: Indices
     losses: Array
+    has_read: bool = False
 
     @classmethod
     def unchecked(cls, scores: Scores) -> Contenders:
@@ -79,7 +89,7 @@ class Contenders(NamedTuple):
     def doubt(self, asked: Indices, pick: int) -> Doubt:
         """The share by which another candidate may be better than the pick, and this candidate."""
         [place] = np.flatnonzero(asked == pick)
-        nothing = Doubt(loss=float(self.losses[place]))
+        nothing = Doubt(loss=float(self.losses[place]), was_checked=self.has_read)
         if not self.rounding.any():
             return nothing
         least = np.maximum(self.errors - self.rounding, 0.0)
@@ -113,7 +123,7 @@ def settled(
     scores: Scores,
     asked: Indices,
     selected: Sequence[int],
-    limits: tuple[float, float, int | None],
+    limits: tuple[float, float, int | None, bool],
 ) -> Contenders:
     """Errors of the candidates; those that may be among the best are right to the last digits.
 
@@ -127,10 +137,11 @@ def settled(
         Features selected so far.
     limits
         The error with no feature, of which all errors are a part; the largest of the losses of the
-        selected features, which all candidates share; and how many of the best candidates the pick
-        is chosen from. None means that all may be picked.
+        selected features, which all candidates share; how many of the best candidates the pick is
+        chosen from (None means that all may be picked); and whether the round may read the
+        documents without each query.
     """
-    initial, shared_loss, n_best = limits
+    initial, shared_loss, n_best, may_read = limits
     # Errors that overflowed are unknown; with the largest numbers, no sum below overflows.
     largest = np.finfo(float).max / 4.0
     is_finite = np.abs(scores.errors) < largest
@@ -153,7 +164,8 @@ def settled(
         is_near = _contending(errors, rounding, (least, errors + rounding), n_best)
         rounding[~is_near] = 0.0
         is_near &= rounding > STATED_ACCURACY * errors  # the documents would tell little more
-    if is_near.any():
+    has_read = may_read and bool(is_near.any())
+    if has_read:
         doubts = np.where(is_near, rounding, 0.0)
         places = _to_check(errors, doubts, least, n_best or 1, MOST_CHECKED)
         found = from_factors(run, [[*selected, int(asked[place])] for place in places])
@@ -161,7 +173,7 @@ def settled(
             if run.exact is None or each.rounding < rounding[place]:
                 errors[place], rounding[place] = each.error, each.rounding
         checked = places if run.exact is None else np.union1d(checked, places)
-    return Contenders(errors, rounding, checked, scores.losses)
+    return Contenders(errors, rounding, checked, scores.losses, has_read)
 
 
 def _contending(

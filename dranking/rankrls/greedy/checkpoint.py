@@ -34,13 +34,13 @@ class Rounds(BaseModel):
     lqo_error
         The leave-query-out error after each round.
     doubts
-        Share, feature and loss of the `Doubt` of each round.
+        The `Doubt` of each round.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     kept: tuple[tuple[NonNegativeInt, ...], ...] = ()
     lqo_error: tuple[float, ...] = ()
-    doubts: tuple[tuple[float, int, float], ...] = ()
+    doubts: tuple[tuple[float, int, float, bool], ...] = ()
 
     @model_validator(mode="after")
     def _check(self) -> Rounds:
@@ -73,7 +73,7 @@ class SelectionCheckpoint(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: Literal["dranking-selection-checkpoint"] = "dranking-selection-checkpoint"
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     job: dict[str, JsonValue]
     rounds: tuple[Rounds, ...]
 

@@ -169,7 +169,9 @@ class GreedyRankRLS(GreedyRanker):
     relative_rounding_ : float
         Numerical certificate: estimated relative error by rounding of the errors by which the
         features were picked. Rounds in doubt (1e-6) are checked by orthogonal factors of the
-        documents, and `lqo_error_` and weights of these rounds come from the factors.
+        documents, and `lqo_error_` and weights of these rounds come from the factors. In data with
+        many such rounds, not every pick is compared with all others: 1 then says that another
+        feature may have been better.
     path_ : SelectionPath
         The whole search: the features selected after every round, and their weights.
     n_passes_ : int

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from dranking.engine.tiles import Tiles
 from dranking.errors import STATED_ACCURACY
 from dranking.rankrls.gram.rows import TotalRows
-from dranking.rankrls.greedy.certificate import Contenders, estimated_rounding, settled
+from dranking.rankrls.greedy.certificate import (
+    FIRST_CHECKS,
+    ROUNDS_PER_CHECK,
+    Contenders,
+    estimated_rounding,
+    settled,
+)
 from dranking.rankrls.greedy.exact_rounds import ExactRounds
 from dranking.rankrls.greedy.path import Doubt, SelectionPath, SelectionRules
 from dranking.rankrls.greedy.prefetch import PickPredictor
@@ -96,8 +102,11 @@ class ForwardSearch(Search):
         if self._rest_of_start or rules.fitting == "back":
             # A feature of `start` has no rivals; and back-fitting asks for other errors.
             return Contenders.unchecked(scores)
-        n_best = 1 if rules.rescoring is None else rules.rescoring.candidates
-        limits = path.initial_error, self._shared_loss(), n_best if rules.costs is None else None
+        n_best: int | None = 1 if rules.rescoring is None else rules.rescoring.candidates
+        n_checks = sum(doubt.was_checked for doubt in path.doubts)
+        may_read = n_checks < FIRST_CHECKS + len(path.selected) // ROUNDS_PER_CHECK
+        n_best = n_best if rules.costs is None else None
+        limits = path.initial_error, self._shared_loss(), n_best, may_read
         return settled(self._run, scores, self._asked, path.selected, limits)
 
     def _shared_loss(self) -> float:
@@ -199,7 +208,7 @@ class ForwardSearch(Search):
         self,
         kept: Sequence[Sequence[int]],
         errors: Sequence[float],
-        doubts: Sequence[tuple[float, int, float]],
+        doubts: Sequence[tuple[float, int, float, bool]],
     ) -> None:
         """Take over rounds of an earlier run, and bring the state to their end."""
         super().follow(kept, errors, doubts)
@@ -225,8 +234,8 @@ class ForwardSearch(Search):
         least = max(np.finfo(float).eps ** 2 * path.initial_error, np.finfo(float).tiny)
         parts = path.initial_error / np.maximum(path.lqo_error, least)
         rounding = np.maximum.accumulate(by_feature) * np.maximum(parts, 1.0)
-        in_doubt = np.flatnonzero(rounding > STATED_ACCURACY)
-        certain = np.flatnonzero(rounding <= STATED_ACCURACY)
+        is_certain = rounding <= STATED_ACCURACY  # not where it is NaN
+        in_doubt, certain = np.flatnonzero(~is_certain), np.flatnonzero(is_certain)
         path.relative_rounding = float(rounding[certain].max(initial=0.0))
         if len(in_doubt):
             self._verify(path, in_doubt.tolist())

@@ -193,11 +193,14 @@ class Doubt(NamedTuple):
         The other candidate, or -1.
     loss
         `Scores.losses` of the pick; 0 if unknown, since the pick had no rivals.
+    was_checked
+        Whether the round read the documents without each query.
     """
 
     share: float = 0.0
     feature: int = -1
     loss: float = 0.0
+    was_checked: bool = False
 
 
 @dataclass

@@ -137,7 +137,7 @@ class Search(ABC):
         self,
         kept: Sequence[Sequence[int]],
         errors: Sequence[float],
-        doubts: Sequence[tuple[float, int, float]],
+        doubts: Sequence[tuple[float, int, float, bool]],
     ) -> None:
         """Take over rounds of an earlier run; this search has done no round yet.
 

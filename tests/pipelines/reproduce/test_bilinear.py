@@ -8,7 +8,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from dranking.bilinear import training as bilinear_training
+from dranking.bilinear import drawn_tuples
 from dranking.bilinear.estimator import BilinearRanker
 from dranking.bilinear.evaluation import evaluate_bilinear
 from dranking.bilinear.texts.preferences import same_class
@@ -60,7 +60,7 @@ def test_corpora(data):
 
 
 def test_tables_curves_and_words_are_written(data, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(bilinear_training, "VALIDATION_TUPLES", 100)
+    monkeypatch.setattr(drawn_tuples, "MEASURED_TUPLES", 100)
     monkeypatch.setattr(bilinear, "N_EPOCHS", 2)
     main(
         [

@@ -198,21 +198,18 @@ def centred_strips(
     relevance: Array,
     query_ptr: NDArray[np.int64],
     query_weights: Array,
-    basis: Array | None = None,
 ) -> Iterator[tuple[Array, Array, NDArray[np.int64]]]:
     """Strips of whole queries, centred in float64, times the square roots of query weights.
 
     Parameters
     ----------
     features, relevance, query_ptr, query_weights
-        As in `moments`; CSR features need a basis.
-    basis
-        (n_features, n_columns) float64 matrix by which the features are multiplied first.
+        As in `moments`; strips of CSR features are made dense.
 
     Yields
     ------
     rows
-        (n_documents, n_features), or (n_documents, n_columns) with a basis.
+        (n_documents, n_features).
     labels
         (n_documents,).
     ptr
@@ -223,7 +220,7 @@ def centred_strips(
         ptr = query_ptr[first : last + 1] - query_ptr[first]
         sizes = np.diff(ptr)
         part = features[rows].astype(np.float64)
-        part = part if basis is None else part @ basis
+        part = part if isinstance(part, np.ndarray) else part.toarray()
         root = np.sqrt(np.repeat(query_weights[first:last], sizes))
         centred = _centred(part, sizes) * root[:, None]
         labels = _centred(relevance[rows][:, None], sizes)[:, 0] * root

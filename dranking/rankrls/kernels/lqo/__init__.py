@@ -6,9 +6,10 @@ computes the same scores without a state, with `sparse_fits` (fits to all querie
 one), `sparse_hold_out` and `sparse_forms`. `predictions` computes held-out scores. The symbols and
 formulas are those of ``dranking/rankrls/greedy/THEORY.md``.
 
-For all features at once, `all_features` works in the eigenvectors of A, `orthogonal` and
-`pair_factor` (in double-double) in orthogonal factors of the documents, and `held_out` in factors
-of a few kept features; see ``dranking/rankrls/THEORY.md``. `elimination` and `added` select
+For all features at once, `orthogonal` works with orthogonal rows of the documents, which come from
+the factor of `pair_factor` (in double-double), from rows of a statistics store, or from the
+eigenvectors of A; `held_out` works in factors of a few kept features; see
+``dranking/rankrls/THEORY.md``. `elimination` and `added` select
 features one by one on the factor in double-double. `rounding` and `factor_rounding`
 estimate rounding errors; `rounding` also makes errors equal that only rounding tells apart.
 """

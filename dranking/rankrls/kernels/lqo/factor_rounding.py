@@ -63,7 +63,9 @@ def relative_rounding(
     return np.maximum(kept.max(axis=0), left_out.max(axis=0, initial=0.0)), uncertain.tolist()
 
 
-def moved_residuals(norms: Array, margins: Array, label_norm: float) -> Array:
+def moved_residuals(
+    norms: Array, margins: Array, label_norm: float, divisors: Array | float = 0.0
+) -> Array:
     """The change of residuals by rounding of predictions, summed over queries.
 
     W W' and W F U'Q'y are off by the relative error of predictions, times the norm of W W' and the
@@ -80,6 +82,8 @@ def moved_residuals(norms: Array, margins: Array, label_norm: float) -> Array:
         (n_queries, n_lambdas) as from `lqo_residuals`; above 0.
     label_norm
         Norm of all labels. Residuals that are far smaller than the labels have fewer digits.
+    divisors
+        (n_lambdas,) or one number: no margin below it divides.
 
     Returns
     -------
@@ -87,7 +91,7 @@ def moved_residuals(norms: Array, margins: Array, label_norm: float) -> Array:
     first for roundings that are divided by the margin, then for the error of the factor.
     """
     scale = norms + np.sqrt(np.clip(1.0 - margins, 0.0, 1.0)) * label_norm
-    each = np.stack((scale / margins, scale))
+    each = np.stack((scale / np.maximum(margins, divisors), scale))
     return np.stack(((norms * each).sum(axis=1), np.square(each).sum(axis=1)), axis=1)
 
 
@@ -149,7 +153,7 @@ def extrapolated_rounding(
     return float(SAFETY * len(norms) * np.finfo(float).eps * np.linalg.norm(moved))
 
 
-def moved_errors(moved: Array, own: float, of_factor: Array) -> Array:
+def moved_errors(moved: Array, own: float | Array, of_factor: Array) -> Array:
     """(n_lambdas,) error of squared norms, if predictions are off by two relative errors.
 
     Parameters
@@ -157,7 +161,7 @@ def moved_errors(moved: Array, own: float, of_factor: Array) -> Array:
     moved
         Sum of `moved_residuals`.
     own
-        Relative error that the margin divides.
+        Relative error that the margin divides, or (n_lambdas,) such errors.
     of_factor
         (n_lambdas,) relative error of the factor.
     """

@@ -161,7 +161,11 @@ def orthogonal_rows(rows: Array, independent: IndependentColumns) -> Array:
 
 
 def lqo_residuals(
-    rows: Array, labels: Array, rotation: Rotation, regularizations: Array
+    rows: Array,
+    labels: Array,
+    rotation: Rotation,
+    regularizations: Array,
+    least_margin: float = LEAST_MARGIN,
 ) -> tuple[Array, Array]:
     """Residuals of one query under the models of all other queries, for every lambda.
 
@@ -175,14 +179,15 @@ def lqo_residuals(
         Rotation of all queries.
     regularizations
         (n_lambdas,) above 0.
+    least_margin
+        The query is dominant where its margin is below this number.
 
     Returns
     -------
     residuals
-        (n_lambdas, l); without meaning where the margin is below `LEAST_MARGIN`.
+        (n_lambdas, l); without meaning where the query is dominant.
     margins
-        (n_lambdas,) smallest eigenvalues of I - W W', or lower bounds of at least `LEAST_MARGIN`.
-        The query is dominant where its margin is below `LEAST_MARGIN`.
+        (n_lambdas,) smallest eigenvalues of I - W W', or lower bounds of at least `least_margin`.
     """
     squares = rotation.singular_values**2
     shares = squares / (squares + regularizations[:, None])
@@ -191,14 +196,14 @@ def lqo_residuals(
     # The margin grows with lambda: the margin for the least lambda is a lower bound for all.
     least = int(np.argmin(regularizations))
     margins = np.full(len(shares), _margins(_systems(rows, shares[least : least + 1]))[0])
-    check_all = margins[0] < LEAST_MARGIN
+    check_all = margins[0] < least_margin
     for first in range(0, len(shares), step):
         some = slice(first, first + step)
         systems = _systems(rows, shares[some])
         if check_all:
             margins[some] = _margins(systems)
             # These systems may be singular, and their solutions are not used.
-            systems[margins[some] < LEAST_MARGIN] = np.eye(systems.shape[1])
+            systems[margins[some] < least_margin] = np.eye(systems.shape[1])
         right = labels - (shares[some] * rotation.projected) @ rows.T
         if len(rows) <= rows.shape[1]:
             residuals[some] = _solved(systems, right)
@@ -227,8 +232,8 @@ def _margins(systems: Array) -> Array:
     return smallest
 
 
-def ridge_from_factor(factor: Array, regularization: float) -> tuple[Array, float]:
-    """Weights of ridge regression and the minimum of its objective, from R of [X y].
+def ridge_from_factor(factor: Array, regularization: float) -> Array:
+    """(n,) weights of ridge regression, from R of [X y].
 
     Solves the least-squares problem with the rows sqrt(lambda) D^-1 below R. These rows differ in
     scale by as much as the columns of X did. Householder reflections keep the digits of each row if
@@ -246,7 +251,7 @@ def ridge_from_factor(factor: Array, regularization: float) -> tuple[Array, floa
     found = scaled_factor(factor)
     rank = len(found.triangle)
     if rank == 0:
-        return np.zeros(n), float(found.products @ found.products + factor[n, n] ** 2)
+        return np.zeros(n)
     rows, order, features = augmented_rows(found, regularization)
     labels = np.concatenate((found.products[:rank], np.zeros(len(features))))
     turned, upper, pivots = linalg.qr_multiply(rows[order], labels[order], pivoting=True)
@@ -254,8 +259,7 @@ def ridge_from_factor(factor: Array, regularization: float) -> tuple[Array, floa
     scaled[pivots] = linalg.solve_triangular(upper, turned)
     weights = np.zeros(n)
     weights[features] = scaled / found.norms[features]
-    residuals = np.concatenate((rows @ scaled - labels, found.products[rank:], factor[n:, n]))
-    return weights, float(residuals @ residuals)
+    return weights
 
 
 def ridge_solutions(factor: Array, rows: Array, regularization: float) -> tuple[Array, Array]:
@@ -300,5 +304,12 @@ def augmented_rows(
 
 
 def _solved(systems: Array, right: Array) -> Array:
-    """(n, m) solutions of n systems (n, m, m) with the right-hand sides (n, m)."""
-    return np.linalg.solve(systems, right[:, :, None])[:, :, 0].astype(np.float64, copy=False)
+    """(n, m) solutions of n systems (n, m, m) with the right-hand sides (n, m).
+
+    Of systems that rounding made singular, the least-squares solutions.
+    """
+    try:
+        found = np.linalg.solve(systems, right[:, :, None])
+    except np.linalg.LinAlgError:
+        found = np.linalg.pinv(systems, hermitian=True) @ right[:, :, None]
+    return found[:, :, 0].astype(np.float64, copy=False)

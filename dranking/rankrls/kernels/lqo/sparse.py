@@ -87,7 +87,7 @@ def finish_gains(state: Array, least: float, gains: Array, complements: Array) -
     n = len(gains)
     s, r, u, v = state[0][:n], state[1][:n], state[2][:n], state[3][:n]
     for i in range(n):
-        complements[i] = max(s[i], least)
+        complements[i] = s[i] if s[i] > least else least  # also where s is NaN
         a = np.divide(r[i], complements[i])  # `/` checks for zero each time
         gains[i] = a * (a * max(v[i], 0.0) - 2.0 * u[i])
 
