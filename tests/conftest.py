@@ -45,7 +45,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     The import takes four seconds of a core for each worker. Tests of how workers start, and
     commands in processes of their own, spawn workers as users do.
     """
-    if item.get_closest_marker("cluster"):
+    fixtures = getattr(item, "fixturenames", ())  # examples in docstrings have none
+    if item.get_closest_marker("cluster") or {"client", "cluster_and_client"} & {*fixtures}:
         import dask
         from distributed.utils import get_mp_context
 
@@ -113,9 +114,12 @@ def mq2008(benchmark_data: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    """A client of two worker processes on this machine; not the current one."""
+    """A client of two worker processes on this machine; not the current one.
+
+    Waiting, the cluster takes a tenth of a core, so that it ends with the file of the tests.
+    """
     from distributed import Client
 
     from dranking.engine.cluster.starting.deploy import local_cluster
