@@ -73,7 +73,7 @@ def folder(tmp_path_factory):
 def start(command: str, folder: Path, cache: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-c", COMMAND, *command.split()],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(cache), "NUMBA_OPT": "0", "COLUMNS": "200"},
+        env={**os.environ, "NUMBA_CACHE_DIR": str(cache), "COLUMNS": "200"},
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -133,7 +133,6 @@ def test_python_says_once_that_it_compiles_and_nothing_in_a_second_process(other
                 **os.environ,
                 "PYTHONPATH": str(Path(__file__).parents[3]),
                 "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
-                "NUMBA_OPT": "0",
             },
             capture_output=True,
             text=True,
