@@ -1,5 +1,6 @@
 """Shared fixtures and Hypothesis profiles."""
 
+import gc
 import logging
 import os
 import secrets
@@ -33,10 +34,40 @@ os.environ.update(
 )
 
 
+IN_WORKERS = ["distributed.nanny", "pandas", "zarr", "dranking.retrain.runner"]
+"""Modules that worker processes of tests have imported as they start."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Worker processes are forked from one that has imported everything, instead of spawned.
+
+    The import takes four seconds of a core for each worker. Tests of how workers start, and
+    commands in processes of their own, spawn workers as users do.
+    """
+    fixtures = getattr(item, "fixturenames", ())  # examples in docstrings have none
+    if item.get_closest_marker("cluster") or {"client", "cluster_and_client"} & {*fixtures}:
+        import dask
+        from distributed.utils import get_mp_context
+
+        method = "spawn" if item.path.parent.name == "starting" else "forkserver"
+        dask.config.set({"distributed.worker.multiprocessing-method": method})
+        if method == "forkserver":
+            get_mp_context().set_forkserver_preload(IN_WORKERS)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests come first, so that no process ends with one while the other idles."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_collection_finish() -> None:
+    """Have garbage collections pass over all that was imported, a second of a core each time.
+
+    Each end of a cluster and of a Dask client collects garbage.
+    """
+    gc.freeze()
 
 
 RUNNING: set[str] = set()
@@ -83,9 +114,12 @@ def mq2008(benchmark_data: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    """A client of two worker processes on this machine; not the current one."""
+    """A client of two worker processes on this machine; not the current one.
+
+    Waiting, the cluster takes a tenth of a core, so that it ends with the file of the tests.
+    """
     from distributed import Client
 
     from dranking.engine.cluster.starting.deploy import local_cluster

@@ -18,6 +18,7 @@ DOCS = Path(dranking.__file__).parent.parent / "docs"
 pytestmark = [
     pytest.mark.skipif(not DOCS.is_dir(), reason="the documentation is in the repository only"),
     pytest.mark.filterwarnings("ignore"),  # the pages show what users see, warnings included
+    pytest.mark.slow,
 ]
 FENCE = re.compile(r"^```(\w+)(?: (\w+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CAPTION = re.compile(r"```\{toctree\}.*?\n\n(.*?)```", re.DOTALL)

@@ -34,7 +34,7 @@ from dranking.retrain.workflows.profiles import parse_profile, profile_edges, pr
 from tests.data.store.blocks import edit_index
 from tests.retrain.stream import Stream
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 DEEP = "[" * 100_000
 VALUES = [
