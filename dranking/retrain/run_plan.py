@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import dranking
@@ -14,6 +15,7 @@ from dranking.files.places import Place, as_place
 from dranking.files.reading import exists
 from dranking.retrain.config.config import RetrainConfig, config_text
 from dranking.retrain.gate.budget import forecast
+from dranking.retrain.gate.gate import Verdict
 from dranking.retrain.markers import marker_file, read_marker, read_unfinished
 from dranking.retrain.quarantine import QUARANTINE_NAME, Quarantine, SetAside
 from dranking.retrain.registry.registry import Registry
@@ -129,6 +131,9 @@ def plan_run(
     to_run = (s in forced or not exists(marker_file(folder, s)) for s in STAGES)
     first = next((number for number, runs in enumerate(to_run) if runs), len(STAGES))
     measured = STAGES.index("evaluate")
+    judged = STAGES.index("gate")
+    if first > judged and (first < len(STAGES) or _is_due(folder)):
+        first = judged  # other runs may have taken a test since
     # A finished run stays finished whichever version is the champion, unless it must be replaced.
     is_open = first < len(STAGES) or withdrawal is not None
     if measured < first and is_open and _rival_changed(folder, run_id, registry, withdrawal):
@@ -167,6 +172,12 @@ def _rival_changed(
     if back_to is None:
         return against != rival_of(registry, run_id)
     return against != back_to and registry.manifest(back_to).run_id != run_id
+
+
+def _is_due(folder: Place) -> bool:
+    """Whether a finished run waits for a test that can be taken today."""
+    next_test = read_marker(folder, "gate", Verdict).result.next_test
+    return next_test is not None and next_test <= datetime.now(UTC).date().isoformat()
 
 
 def _find(config: RetrainConfig, digests: ContentDigests) -> Found:

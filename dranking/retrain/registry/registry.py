@@ -18,7 +18,7 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -298,17 +298,9 @@ class Registry:
         content = self.storage.read(LEDGER_NAME)
         return Ledger() if content is None else self._parse(Ledger, content, LEDGER_NAME)
 
-    def record(self, entry: Entry, chosen_on: Iterable[str] = ()) -> None:
-        """Add a test to the ledger; call this with the lock held, before the promotion.
-
-        Parameters
-        ----------
-        entry
-            The test.
-        chosen_on
-            Digests of the queries that the test has chosen the next champion on.
-        """
-        self._write(LEDGER_NAME, self.ledger.with_entry(entry).with_chosen_on(chosen_on))
+    def record(self, entry: Entry) -> None:
+        """Add a test to the ledger; call this with the lock held, before the promotion."""
+        self._write(LEDGER_NAME, self.ledger.with_entry(entry))
 
     def per_query(self, version: str) -> PerQuery:
         """Measures of a version on the queries held out."""

@@ -15,7 +15,6 @@ from dranking.report.card import model_card
 from dranking.report.page import render
 from dranking.report.sections import page_of
 from dranking.retrain.gate.gate import Verdict
-from dranking.retrain.gate.night_level import resampling_of
 from dranking.retrain.results import Evaluated, Ingested, StatisticsUpdate
 from dranking.retrain.stages.stage_inputs import segments_of, stored_model
 from dranking.retrain.workflow import Run, Workflow
@@ -94,7 +93,7 @@ def report_of(
         segments=None if content.challenger is None else segments_of(run, content.challenger),
         drift=_largest_shifts(evaluated),
         max_drift=config.gate.max_drift,
-        resampling=resampling_of(config.gate),
+        resampling=config.gate.resampling,
         facts={
             **content.facts,
             "run": run.run_id,
