@@ -88,9 +88,10 @@ def show(location: Location, version: VersionName = "champion", as_json: Json = 
 @registry.command()
 @grouped
 def promote(location: Location, version: VersionName, as_json: Json = False) -> None:
-    """Verify a version and make it the champion."""
+    """Verify a version and make it the champion; begin aliases and ledger anew if missing."""
     opened = open_registry(location)
     with opened.locked():
+        opened.complete()
         aliases = opened.promote(version)
     _show_aliases(aliases.model_dump(), as_json)
 

@@ -105,8 +105,9 @@ class RetrainConfig(BaseModel):
             return
         if self.clicks is None:
             raise ValueError("data.holdout: is required, judged queries, unless there are [clicks]")
-        if self.gate.max_segment_loss is not None:
-            raise ValueError("gate.max_segment_loss: needs the judged queries of data.holdout")
+        for name in ("max_segment_loss", "queries"):
+            if getattr(self.gate, name) not in (None, "all"):
+                raise ValueError(f"gate.{name}: needs the judged queries of data.holdout")
 
     def _check_bilinear(self) -> None:
         """Raise ValueError for entries that apply only to rankers on rows of features."""

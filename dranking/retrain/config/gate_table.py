@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, PositiveInt, field_validator, model_validator
 
@@ -38,6 +38,9 @@ class GateConfig(BaseModel):
         Period of the tests, "day", "week", "month" or "quarter" in UTC. Nights train a challenger
         all the same; the first one of a period whose other rules pass takes the test. Rarer tests
         have more of the budget each, and need fewer queries.
+    queries
+        The judged queries that all rules are about: "all", or "new" ones, which were judged after
+        the champion was chosen. The test then holds whatever was promoted before.
     minimum_effect
         Smallest mean difference to the champion on the judged queries, at least 0.
     max_query_weight
@@ -68,6 +71,7 @@ class GateConfig(BaseModel):
     convention: ConventionName = "standard"
     false_promotions_per_year: Annotated[float, Field(gt=0)] = 0.5
     every: Period = "day"
+    queries: Literal["all", "new"] = "all"
     minimum_effect: float = 0.0
     max_query_weight: Annotated[float, Field(gt=0)] = 1.0
     confidence: Fraction = 0.95

@@ -206,7 +206,8 @@ def forecast(rules: GateConfig, registry: Registry, metric: str) -> str:
     found = detectable(differences, shares, left.level)
     finds = "no improvement" if found is None else f"{found:.2g} {metric} with power {POWER:g}"
     costs = price(differences, shares, left.level, rules.every, left.budget)
-    return f"{left.text}; {n} queries find {finds}; {costs}"
+    new = "new " if rules.queries == "new" else ""
+    return f"{left.text}; {n} {new}queries find {finds}; {costs}"
 
 
 def _expected_differences(

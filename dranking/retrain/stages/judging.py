@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import UTC, datetime
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dranking.files.places import Place
 from dranking.metrics.per_query import PerQuery, read_per_query
 from dranking.retrain.gate.budget import allowance_of
-from dranking.retrain.gate.gate import Verdict, judge
+from dranking.retrain.gate.comparison import Reason
+from dranking.retrain.gate.gate import Verdict, judge, verdict_of
 from dranking.retrain.registry.ledger import Entry
 from dranking.retrain.registry.registry import PER_QUERY_NAME
 from dranking.retrain.results import Evaluated, Fitted
@@ -43,6 +46,14 @@ def judge_night(
     if against is not None:
         champion = read_per_query(per_query_file(run, "champion"))
         left = allowance_of(rules, run.registry.ledger, run.run_id, against)
+        if rules.queries == "new":
+            rows = _new_rows(run, challenger, against)
+            if not len(rows):
+                text = f"no query was judged after version {against} was chosen"
+                found = [Reason("queries", False, 0.0, 1.0, text)]
+                return verdict_of(rules, found, None, fitted.n_features, evaluated.drift, None)
+            challenger, champion = challenger.take(rows), champion.take(rows)
+            segments = None if segments is None else segments.take(pa.array(rows))
     return judge(
         rules,
         challenger,
@@ -52,6 +63,15 @@ def judge_night(
         drift=evaluated.drift,
         allowance=left,
     )
+
+
+def _new_rows(run: Run, judged: PerQuery, champion: str) -> NDArray[np.int64]:
+    """Rows of the queries that the champion was not chosen on; all rows for a first champion."""
+    registry, chosen_on = run.registry, set[str]()
+    if registry.manifest(champion).lineage.get("champion") is not None:
+        chosen_on = set(map(str, registry.per_query(champion).query_ids.to_pylist()))
+    ids = judged.query_ids.to_pylist()
+    return np.array([row for row, each in enumerate(ids) if str(each) not in chosen_on], np.int64)
 
 
 def record_night(

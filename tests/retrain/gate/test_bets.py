@@ -1,12 +1,15 @@
 """The test by bets: exact capitals, a mean of at most 1, and what improvements cost."""
 
+import re
 from fractions import Fraction
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from dranking.errors import DataError
 from dranking.retrain.gate.bets import (
@@ -131,6 +134,19 @@ def test_the_bets_cost_what_a_simulation_has_found():
         nights = rng.normal(0.01, 0.1, (500, n)).clip(-1, 1)
         found = np.mean([difference_e_value(night, np.ones(n)) >= 730 for night in nights])
         assert found == pytest.approx(expected, abs=0.07)
+
+
+def test_the_table_of_the_documentation_is_computed():
+    page = (Path(__file__).parents[3] / "docs" / "nights.md").read_text()
+    tests = {"day": 365, "week": 365 / 7, "month": 12, "quarter": 4}
+    rows = re.findall(r'(?m)^\| `"(\w+)"` \| (.*) \|$', page)
+    assert [every for every, _ in rows] == list(tests)
+    normal = {n: 0.1 * stats.norm.ppf((np.arange(n) + 0.5) / n) for n in (200, 20_000)}
+    for every, row in rows:
+        level = 0.5 / tests[every]
+        needed = queries_needed(normal[20_000], np.ones(20_000), level, 0.01)
+        found = detectable(normal[200], np.ones(200), level)
+        assert row == f"{level:.2g} | {fewest_queries(0.01, level)} | {needed:,} | {found:.3f}"
 
 
 def test_too_few_queries_find_nothing():
