@@ -133,17 +133,15 @@ def plan_run(
     forced = {from_stage, *(STAGES if force else ())}
     to_run = (s in forced or not exists(marker_file(folder, s)) for s in STAGES)
     first = next((number for number, runs in enumerate(to_run) if runs), len(STAGES))
-    measured = STAGES.index("evaluate")
-    judged = STAGES.index("gate")
-    is_published = exists(marker_file(folder, "publish"))
-    if first > judged and (not is_published or _is_due(folder)):
-        first = judged  # other runs may have taken a test since
     lost = _lost(folder, run_id, registry) if first == len(STAGES) else ""
-    if lost:
-        first = measured
+    measured, judged = STAGES.index("evaluate"), STAGES.index("gate")
+    if first > judged and _is_judged_again(folder):
+        first = judged
     # A finished run stays finished whichever version is the champion, unless it must be replaced.
     is_open = first < len(STAGES) or withdrawal is not None
-    if measured < first and is_open and _rival_changed(folder, run_id, registry, withdrawal):
+    if lost or (
+        measured < first and is_open and _rival_changed(folder, run_id, registry, withdrawal)
+    ):
         first = measured
     power = forecast(config.gate, registry, config.judged_by)
     anew = _relabelling(config, registry)
@@ -181,8 +179,10 @@ def _rival_changed(
     return against != back_to and registry.manifest(back_to).run_id != run_id
 
 
-def _is_due(folder: Place) -> bool:
-    """Whether a finished run waits for a test that can be taken today."""
+def _is_judged_again(folder: Place) -> bool:
+    """Whether other runs may have taken a test since, or the run can be tested today."""
+    if not exists(marker_file(folder, "publish")):
+        return True
     next_test = read_marker(folder, "gate", Verdict).result.next_test
     return next_test is not None and next_test <= datetime.now(UTC).date().isoformat()
 
