@@ -22,9 +22,9 @@ The queries are
 - *chosen*: as *direction*, and the first champion was chosen by hand on these queries, as the best
   of 20 that are equal.
 
-Better challengers, on reused queries of MQ2008 (or normal ones): *some*, where one in ten is better
-by .02, and *ageing*, where a challenger is better by .0005 for each day since the champion was
-promoted. The gain is the champion's true quality at the end of the year.
+Better challengers, in a tenth of the years, on reused queries of MQ2008 (or normal ones): *some*,
+where one in ten is better by .02, and *ageing*, where a challenger is better by .0005 for each day
+since the champion was promoted. The gain is the champion's true quality at the end of the year.
 
 The gate on clicks tests by an interval, which is never narrower than Student's. Its false
 promotions are those of Student's test on the values of two pages with exchanged positions (1 and
@@ -159,10 +159,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows = list(false_promotions(found, given.years))
         for way in WAYS:
             tables[way] = [row for row in rows if row["queries"] == way]
-        tables["better"] = list(
-            better_challengers(found.get("MQ2008", found["normal"]), given.years)
-        )
-        tables["clicks"] = list(click_promotions(max(given.years // 10, 2)))
+        fewer = max(given.years // 10, 2)
+        pool = found.get("MQ2008", found["normal"])
+        tables["better"] = list(better_challengers(pool, fewer))
+        tables["clicks"] = list(click_promotions(fewer))
     if given.json:
         print_json({"years": given.years, "budget": BUDGET, **tables})
         return
