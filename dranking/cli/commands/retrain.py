@@ -151,8 +151,9 @@ def _print(outcome: dict[str, Any]) -> None:
             "unchanged, nothing was done: data, configuration and code are those of the earlier "
             f"run that was {verdict}; the champion is {champion}"
         )
+    failed = "waits" if outcome["decision"] == "postponed" else "FAILED"
     reasons = [
-        (r["rule"], "passed" if r["passed"] else "FAILED", r["text"]) for r in outcome["reasons"]
+        (r["rule"], "passed" if r["passed"] else failed, r["text"]) for r in outcome["reasons"]
     ] or [("none", "passed", "there is no champion to beat yet")]
     title = f"run {outcome['run_id']}: version {outcome['version']}, {verdict}"
     print_table(title, ["rule", "", "found"], reasons)

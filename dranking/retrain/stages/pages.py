@@ -41,6 +41,7 @@ def model_card_of(
             "n_queries": evaluated.n_queries,
             "metrics": evaluated.metrics,
             "accepted": verdict.accepted,
+            "decision": verdict.decision,
         },
         origin={
             "run": run.run_id,
@@ -89,7 +90,7 @@ def report_of(
     parts, notes = run.source_names["train"], (*run.notes, *ingested.notes)
     content = replace(
         content,
-        verdict=asdict(verdict),
+        verdict=asdict(verdict) | {"decision": verdict.decision},
         segments=None if content.challenger is None else segments_of(run, content.challenger),
         drift=_largest_shifts(evaluated),
         max_drift=config.gate.max_drift,

@@ -90,11 +90,15 @@ def test_the_second_challenger_of_a_day_is_tested_on_the_next(stream, default, m
     for night in (3, 4, 5, 6, 7):
         stream.night(night)
     assert "no test today: the test of this day was taken" in plan_run(default).gate
+    export = default.export.model_copy(update={"report": True})
+    default = default.model_copy(update={"export": export})
     outcome = retrain(default)
     assert (outcome.accepted, outcome.results.gate.decision) == (False, "postponed")
     said = "no test today: the test of this day was taken; the next test can be taken on 2026-12-02"
     assert outcome.results.gate.statement == said
     assert registry_of(stream).aliases.challenger == "000003"
+    assert b"postponed" in registry_of(stream).read("000003", "card.html")
+    assert b"postponed" in registry_of(stream).read("000003", "report.html")
     assert plan_run(default).stages == ()
     on_day(monkeypatch, 2)
     assert plan_run(default).stages == ("gate", "export", "publish")
