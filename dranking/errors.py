@@ -44,12 +44,6 @@ class DataError(DrankingError, ValueError):
     exit_code = 3
 
 
-class RejectedError(DrankingError):
-    """A gate rejected a model."""
-
-    exit_code = 4
-
-
 class TryAgainError(DrankingError, RuntimeError):
     """Something outside the process is not ready: a lock is held, a cluster is unreachable."""
 

@@ -1,7 +1,7 @@
 """One retraining run, for a scheduler: `python -m pipelines.retrain CONFIG [--set K=V ...]`.
 
 The script is `dranking retrain --json` as a function that other scripts can call. Exit codes: 0
-promoted, 2 the configuration is wrong, 3 the data is wrong, 4 rejected, 75 try again later.
+promoted or rejected, 2 the configuration is wrong, 3 the data is wrong, 75 try again later.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ app.add_typer(commands.interleave, name="interleave")
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code.
 
-    The exit codes are 0 done, 2 the call is wrong, 3 the data is wrong or missing, 4 rejected by a
-    gate, 75 try again later, 130 interrupted, 143 terminated.
+    The exit codes are 0 done, 2 the call is wrong, 3 the data is wrong or missing, 75 try again
+    later, 130 interrupted, 143 terminated.
     """
     try:
         result = app(args=list(arguments), standalone_mode=False)

@@ -82,7 +82,7 @@ def card_page(card: Mapping[str, Any]) -> Page:
         facts.append(("lambda", f"{card['regularization']:g}"))
     verdict = (card["judged"] or {}).get("accepted")
     if verdict is not None:
-        facts.insert(0, ("verdict of the gate", "accepted" if verdict else "rejected"))
+        facts.insert(0, ("verdict of the gate", card["judged"]["decision"]))
     return Page(
         title=card["title"],
         subtitle=f"Model card. {card['ranker']}, {model['kind']}.",

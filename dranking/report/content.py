@@ -48,7 +48,7 @@ class Content:
     facts
         Facts about data and run: label to text, such as files and dates.
     verdict
-        Verdict of the gate, ``{"accepted", "reasons"}``; None without a gate.
+        Verdict of the gate, ``{"accepted", "decision", "reasons"}``; None without a gate.
     segments
         (n_queries,) segment of every judged query, null for queries without segment; None without
         segments.

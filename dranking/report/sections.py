@@ -40,7 +40,7 @@ def page_of(content: Content, title: str = "Ranking model") -> Page:
     good = None
     if content.verdict is not None:
         good = bool(content.verdict["accepted"])
-        facts.insert(0, ("verdict of the gate", "accepted" if good else "rejected"))
+        facts.insert(0, ("verdict of the gate", content.verdict["decision"]))
     ranker = content.model.provenance.get("ranker", "linear model")
     return Page(
         title=title,

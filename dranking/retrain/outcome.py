@@ -55,6 +55,7 @@ class Outcome:
             "run_id": self.run_id,
             "unchanged": self.is_unchanged,
             "accepted": self.accepted,
+            "decision": self.results.gate.decision,
             "version": self.results.publish.version,
             "aliases": self.aliases,
             "metrics": self.results.evaluate.metrics,

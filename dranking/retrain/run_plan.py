@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import dranking
@@ -14,10 +15,11 @@ from dranking.files.places import Place, as_place
 from dranking.files.reading import exists
 from dranking.retrain.config.config import RetrainConfig, config_text
 from dranking.retrain.gate.budget import forecast
+from dranking.retrain.gate.gate import Verdict
 from dranking.retrain.markers import marker_file, read_marker, read_unfinished
 from dranking.retrain.quarantine import QUARANTINE_NAME, Quarantine, SetAside
 from dranking.retrain.registry.registry import Registry
-from dranking.retrain.results import STAGES, Evaluated
+from dranking.retrain.results import STAGES, Evaluated, Published
 from dranking.retrain.sources.content_digests import DIGESTS_NAME, ContentDigests
 from dranking.retrain.sources.sources import Source, find_sources, unique
 from dranking.retrain.sources.withdrawal import Withdrawal, find_withdrawal
@@ -64,6 +66,8 @@ class Plan:
         Level, budget and power of the gate in this run, in words.
     relabelling
         The reason why all labels from clicks are made anew; empty where they are not.
+    lost
+        The reason why a finished run is judged and published again; empty where it is not.
     """
 
     run_id: str
@@ -72,6 +76,7 @@ class Plan:
     withdrawal: Withdrawal | None = None
     gate: str = ""
     relabelling: str = ""
+    lost: str = ""
 
     @property
     def sources(self) -> Mapping[str, Sequence[Source]]:
@@ -86,7 +91,7 @@ class Plan:
             for name, first in self.found.repeated
         )
         withdrawn = () if self.withdrawal is None else (self.withdrawal.text,)
-        anew = (self.relabelling,) if self.relabelling else ()
+        anew = tuple(filter(None, (self.relabelling, self.lost)))
         return (*(note.text for note in self.found.set_aside), *repeated, *withdrawn, *anew)
 
     def as_json(self) -> dict[str, Any]:
@@ -128,14 +133,19 @@ def plan_run(
     forced = {from_stage, *(STAGES if force else ())}
     to_run = (s in forced or not exists(marker_file(folder, s)) for s in STAGES)
     first = next((number for number, runs in enumerate(to_run) if runs), len(STAGES))
-    measured = STAGES.index("evaluate")
+    lost = _lost(folder, run_id, registry) if first == len(STAGES) else ""
+    measured, judged = STAGES.index("evaluate"), STAGES.index("gate")
+    if first > judged and _is_judged_again(folder):
+        first = judged
     # A finished run stays finished whichever version is the champion, unless it must be replaced.
     is_open = first < len(STAGES) or withdrawal is not None
-    if measured < first and is_open and _rival_changed(folder, run_id, registry, withdrawal):
+    if lost or (
+        measured < first and is_open and _rival_changed(folder, run_id, registry, withdrawal)
+    ):
         first = measured
     power = forecast(config.gate, registry, config.judged_by)
     anew = _relabelling(config, registry)
-    return Plan(run_id, found, STAGES[first:], withdrawal, power, anew)
+    return Plan(run_id, found, STAGES[first:], withdrawal, power, anew, lost)
 
 
 def _relabelling(config: RetrainConfig, registry: Registry) -> str:
@@ -167,6 +177,33 @@ def _rival_changed(
     if back_to is None:
         return against != rival_of(registry, run_id)
     return against != back_to and registry.manifest(back_to).run_id != run_id
+
+
+def _is_judged_again(folder: Place) -> bool:
+    """Whether other runs may have taken a test since, or the run can be tested today."""
+    if not exists(marker_file(folder, "publish")):
+        return True
+    next_test = read_marker(folder, "gate", Verdict).result.next_test
+    return next_test is not None and next_test <= datetime.now(UTC).date().isoformat()
+
+
+def _lost(folder: Place, run_id: str, registry: Registry) -> str:
+    """A sentence, if the registry lacks the version that a finished run has published.
+
+    An older version than the newest one may have been deleted by the rule of `registry.keep`.
+    """
+    version = read_marker(folder, "publish", Published).result.version
+    versions = registry.versions
+    if version in versions:
+        is_there = registry.manifest(version).run_id == run_id
+    else:
+        is_there = bool(versions) and int(version) < int(versions[-1])
+    if is_there:
+        return ""
+    return (
+        f"{registry}: has no version {version} of this run, as if it was restored from an older "
+        "copy; the challenger is judged and published again"
+    )
 
 
 def _find(config: RetrainConfig, digests: ContentDigests) -> Found:

@@ -140,7 +140,7 @@ def config(folder: Path, name: str) -> RetrainConfig:
         {
             "data": {"train": f"{folder}/incoming/*.txt", "holdout": f"{folder}/holdout.txt"},
             "model": {"regularization": 1.0, "n_features": 10},
-            "gate": {"minimum_effect": -1.0, "lower_bound": -1.0, "max_drift": None},
+            "gate": {"false_promotions_per_year": 1000.0, "max_drift": None},
             "export": {"report": False},
             "registry": {"location": f"{folder}/{name}/registry"},
             "run": {"work": f"{folder}/{name}/work"},

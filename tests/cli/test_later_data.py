@@ -223,7 +223,7 @@ def retrain(dranking, row, null):
     save(row.later, "in/b.parquet")
     code, out, err = dranking("retrain", "night.toml")
     newest = max(Path("registry/versions").iterdir())
-    return 0 if code == 4 else code, out + err, lambda: newest / "model.json"
+    return code, out + err, lambda: newest / "model.json"
 
 
 HOW = dict(zip(WAYS, (folder, append, stats_append, retrain), strict=True))

@@ -16,6 +16,7 @@ JUDGED = {
     "n_queries": 7,
     "metrics": {"challenger": {"map": 0.25, "mrr": None}, "champion": {"map": 0.5}},
     "accepted": False,
+    "decision": "rejected",
 }
 
 

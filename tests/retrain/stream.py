@@ -54,8 +54,7 @@ class Stream:
             criterion = "lqo-squared_error"
             [gate]
             resamples = 200
-            lower_bound = -0.05
-            minimum_effect = -0.02
+            false_promotions_per_year = 1000
             max_drift = 1.0
             [export]
             formats = ["solr"]

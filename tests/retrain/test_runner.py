@@ -82,7 +82,7 @@ def forget_old_features(stream):
 
 @pytest.mark.parametrize("normalize", ["none", "standard"])
 def test_a_night_equals_a_fit_from_scratch_and_reads_no_old_data(stream, tmp_path, normalize):
-    settings = [f"data.normalize={normalize}", "gate.minimum_effect=-1"]
+    settings = [f"data.normalize={normalize}"]
     for night in range(1, 4):
         stream.night(night)
         incremental = run(stream, *settings, f"export.report={str(night == 3).lower()}")
@@ -182,10 +182,10 @@ def test_worse_data_is_rejected(stream):
     run(stream)
     for night in range(4, 12):
         stream.night(night, sign=-1.0)
-    outcome = run(stream)
+    outcome = run(stream, "gate.false_promotions_per_year=0.5")
     assert not outcome.accepted
     failed = {reason["rule"] for reason in outcome.as_json()["reasons"] if not reason["passed"]}
-    assert failed == {"minimum_effect", "lower_bound"}
+    assert failed == {"false_promotions_per_year"}
     assert Registry(stream.folder / "registry").aliases.champion == "000001"
 
 
@@ -193,21 +193,21 @@ def test_drift_is_from_the_champion_measured_against(stream, monkeypatch):
     shifts = {1: 0.0, 2: 1.0, 3: 1.0}
     for night in (1, 2):
         stream.night(night, shift=shifts[night])
-        run(stream, "data.window=1", "gate.max_drift=100", "gate.minimum_effect=-1")
+        run(stream, "data.window=1", "gate.max_drift=100")
     registry = Registry(stream.folder / "registry")
-    settings = ["data.window=1", "gate.minimum_effect=-1", "gate.max_drift=100", "gate.seed=1"]
+    settings = ["data.window=1", "gate.max_drift=100", "gate.seed=1"]
     registry.promote("2")
     stream.night(3, shift=shifts[3])
-    near = run(stream, *settings, "gate.lower_bound=1").results.evaluate
+    near = run(stream, *settings, "gate.minimum_effect=1").results.evaluate
     registry.promote("1")
-    far = run(stream, *settings, "gate.lower_bound=1", from_stage="gate").results.evaluate
+    far = run(stream, *settings, "gate.minimum_effect=1", from_stage="gate").results.evaluate
     assert (near.against, far.against) == ("000002", "000001")
     shifts = [max(s.index for s in found.drift[0].features.values()) for found in (near, far)]
     assert shifts[0] < shifts[1]
 
 
 def test_a_part_that_has_drifted_is_seen_on_later_nights_too(stream):
-    settings = ["gate.max_drift=2", "gate.minimum_effect=-1", "gate.lower_bound=-1"]
+    settings = ["gate.max_drift=2"]
     stream.night(1)
     run(stream, *settings)
     stream.night(2, shift=3.0)

@@ -23,8 +23,7 @@ withdrawn = "rollback"
 [model]
 kind = "rankrls"
 [gate]
-lower_bound = -1.0
-minimum_effect = -1.0
+false_promotions_per_year = 1000
 drift_level = 0.01
 resamples = 100
 [export]

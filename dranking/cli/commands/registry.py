@@ -33,7 +33,7 @@ VersionName: TypeAlias = Annotated[
 @grouped
 def list_versions(location: Location, as_json: Json = False) -> None:
     """List all versions with metrics and aliases."""
-    from dranking.retrain.gate.budget import statement_of
+    from dranking.retrain.gate.budget import statement_of_entry
 
     opened = open_registry(location)
     ledger = opened.ledger
@@ -51,7 +51,7 @@ def list_versions(location: Location, as_json: Json = False) -> None:
             for m in manifests
         ]
         tests = [
-            entry.model_dump(mode="json") | {"statement": statement_of(entry, ledger)}
+            entry.model_dump(mode="json") | {"statement": statement_of_entry(entry, ledger)}
             for entry in ledger.entries
         ]
         aliases = opened.aliases.model_dump()
@@ -69,7 +69,7 @@ def list_versions(location: Location, as_json: Json = False) -> None:
     ]
     print_table(str(opened), ["version", "alias", "created (UTC)", "run", "metrics"], rows)
     for entry in ledger.entries[-1:]:
-        note(f"version {entry.version}: {statement_of(entry, ledger)}")
+        note(f"version {entry.version}: {statement_of_entry(entry, ledger)}")
 
 
 @registry.command()
@@ -88,9 +88,10 @@ def show(location: Location, version: VersionName = "champion", as_json: Json = 
 @registry.command()
 @grouped
 def promote(location: Location, version: VersionName, as_json: Json = False) -> None:
-    """Verify a version and make it the champion."""
+    """Verify a version and make it the champion; begin aliases and ledger anew if missing."""
     opened = open_registry(location)
     with opened.locked():
+        opened.complete()
         aliases = opened.promote(version)
     _show_aliases(aliases.model_dump(), as_json)
 

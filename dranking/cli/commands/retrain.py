@@ -14,7 +14,7 @@ from dranking.cli.output import format_value, note, print_json, print_table, pro
 from dranking.cli.parsing.option_groups import grouped
 from dranking.cli.parsing.places import StorageOptions, storage_options
 from dranking.cli.parsing.topics import EXECUTION
-from dranking.errors import RejectedError, UsageError
+from dranking.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,15 @@ def retrain(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")
     ] = False,
+    reject_exit: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=125,
+            help="Exit code where the challenger is rejected, such as 4, for schedulers that tell "
+            "somebody about it.",
+        ),
+    ] = 0,
     storage: StorageOptions = None,
     as_json: Json = False,
 ) -> None:
@@ -94,9 +103,8 @@ def retrain(
 
     The challenger is trained on the present data and promoted to champion if the gate accepts it.
     The stages are validate, ingest, statistics, tune, fit, evaluate, gate, export and publish.
-    Stages that are done for the same configuration, data and code are skipped. Exit code 4 means
-    that the challenger is rejected: by this run, or by an earlier run if nothing has changed since
-    then.
+    Stages that are done for the same configuration, data and code are skipped. A rejected
+    challenger is the normal night: the exit code is 0, and the output says "rejected".
     """
     from dranking.retrain.config.config import load_config
     from dranking.retrain.run_plan import plan_run
@@ -117,9 +125,10 @@ def retrain(
         print_json(outcome)
     else:
         _print(outcome)
-    if not outcome["accepted"]:
+    if outcome["decision"] == "rejected":
         failed = "; ".join(r["text"] for r in outcome["reasons"] if not r["passed"])
-        raise RejectedError(f"rejected, the champion stays: {failed}.")
+        note(f"rejected, the champion stays: {failed}.")
+        raise typer.Exit(reject_exit)
 
 
 def _print_plan(plan: dict[str, Any]) -> None:
@@ -135,15 +144,16 @@ def _print_plan(plan: dict[str, Any]) -> None:
 
 
 def _print(outcome: dict[str, Any]) -> None:
-    verdict = "promoted" if outcome["accepted"] else "rejected"
+    verdict = {"accepted": "promoted"}.get(outcome["decision"], outcome["decision"])
     if outcome["unchanged"]:
         champion = outcome["aliases"]["champion"] or "none"
         verdict = (
             "unchanged, nothing was done: data, configuration and code are those of the earlier "
             f"run that was {verdict}; the champion is {champion}"
         )
+    failed = "waits" if outcome["decision"] == "postponed" else "FAILED"
     reasons = [
-        (r["rule"], "passed" if r["passed"] else "FAILED", r["text"]) for r in outcome["reasons"]
+        (r["rule"], "passed" if r["passed"] else failed, r["text"]) for r in outcome["reasons"]
     ] or [("none", "passed", "there is no champion to beat yet")]
     title = f"run {outcome['run_id']}: version {outcome['version']}, {verdict}"
     print_table(title, ["rule", "", "found"], reasons)

@@ -167,7 +167,8 @@ def mean_e_value(values: ArrayLike, null: float) -> float:
 
     The value is the capital of a gambler who begins with 1 and bets on every value that it will
     be above `null`, averaged over the fractions `BETS` of the capital that are bet.
-    Nothing but the range of the values and their independence is assumed.
+    Nothing but the range of the values and their independence is assumed. The order of the values
+    does not matter, in any bit.
 
     Parameters
     ----------
@@ -192,7 +193,8 @@ def mean_e_value(values: ArrayLike, null: float) -> float:
     x = _checked(values)
     if not 0 < null < 1:
         raise UsageError(f"null is {null:g}; a mean between 0 and 1 is needed.")
-    capitals = np.array([np.log1p(bet * (x / null - 1.0)).sum() for bet in BETS])
+    gains = np.sort(x / null - 1.0)
+    capitals = np.array([np.log1p(bet * gains).sum() for bet in BETS])
     # More than the largest float is evidence enough, and JSON has no infinity.
     return float(np.exp(min(special.logsumexp(capitals) - np.log(len(BETS)), 700.0)))
 

@@ -117,6 +117,7 @@ MEASURES: dict[str, MeasureFamily] = {
         ),
     )
 }
+"""The measures by name. All values lie in [0, 1], which the gate of `retrain` relies on."""
 
 SQUARED_ERROR = "squared_error"
 """Squared error of leave-query-out predictions: not a measure of rankings, but the criterion of

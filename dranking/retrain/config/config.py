@@ -81,10 +81,8 @@ class RetrainConfig(BaseModel):
             raise ValueError(f"model.n_features: {self.model.kind} uses all features")
         if self.gate.max_segment_loss is not None and self.data.segments is None:
             raise ValueError("gate.max_segment_loss: needs data.segments")
-        if self.gate.metric == SQUARED_ERROR or SQUARED_ERROR in self.run.metrics:
-            raise ValueError(
-                f"gate.metric, run.metrics: {SQUARED_ERROR} is not a measure of rankings"
-            )
+        if SQUARED_ERROR in self.run.metrics:
+            raise ValueError(f"run.metrics: {SQUARED_ERROR} is not a measure of rankings")
         return self
 
     def _check_tunable(self) -> None:
@@ -107,9 +105,8 @@ class RetrainConfig(BaseModel):
             return
         if self.clicks is None:
             raise ValueError("data.holdout: is required, judged queries, unless there are [clicks]")
-        of_queries = ("false_discovery_rate", "rotate", "ladder_step", "max_segment_loss")
-        for name in of_queries:
-            if getattr(self.gate, name) is not None:
+        for name in ("max_segment_loss", "queries"):
+            if getattr(self.gate, name) not in (None, "all"):
                 raise ValueError(f"gate.{name}: needs the judged queries of data.holdout")
 
     def _check_bilinear(self) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, Field, PositiveInt, model_validator
+from pydantic import BaseModel, Field, PositiveInt, field_validator, model_validator
 
+from dranking.metrics.measures.by_name import MEASURES, SQUARED_ERROR
 from dranking.retrain.config.value_types import STRICT, ConventionName, Fraction, Measure
+from dranking.retrain.registry.ledger import DAYS, YEAR, Period
 
-DEFAULT_BUDGET: Final = 0.5
-"""Largest expected number of false promotions a year under the default gate."""
+_SUCCESSORS: Final = {
+    "false_discovery_rate": "false_promotions_per_year bounds the number of false promotions",
+    "rotate": "the test holds on any number of queries; add judged queries, which are fresh",
+    "ladder_step": "the registry lists the measures of all versions",
+    "lower_bound": "false_promotions_per_year decides, and minimum_effect asks for more",
+    "margin": "minimum_effect is the smallest gain; a loss that is accepted once is accepted again",
+}
+"""What takes the place of keys that are no longer there."""
 
 
 class GateConfig(BaseModel):
@@ -19,34 +27,27 @@ class GateConfig(BaseModel):
     ----------
     metric, convention
         Measure on the data held out.
-    minimum_effect
-        Smallest mean difference to the champion; negative to accept a small loss.
     false_promotions_per_year
         Largest expected number of promotions, in any 365 days, of challengers that are no better
-        than the champion: the lower end of the interval of the difference must be above 0 at the
-        level that `dranking.retrain.registry.ledger` gives to the test. The default is 0.5, unless
-        `lower_bound` is set.
-    lower_bound
-        Smallest lower end of the paired bootstrap interval of the difference; below 0 for a gate
-        that promotes challengers which are not much worse. Equal challengers are then promoted
-        with a probability that the verdict states. On fewer than 20 queries this rule and the rule
-        about false promotions reject every challenger.
-    false_discovery_rate
-        Largest expected share of the promotions of all nights that improve nothing; takes the place
-        of `false_promotions_per_year`. e-LOND
-        (`dranking.retrain.gate.false_discoveries`) holds the share, on betting e-values of the
-        differences of the queries, for measures in [0, 1]. A share is not a count: where few
-        challengers are better, few promotions are allowed.
-    rotate
-        Number of parts that the judged queries are dealt into by their ids. Every night, all rules
-        judge on the first part on which no champion was chosen
-        (`dranking.retrain.gate.fresh_queries`), so that the test holds whatever was promoted
-        before. None means that all rules judge on all queries every night.
-    ladder_step
-        Size of the steps in which the best measure so far is reported as well
-        (`dranking.retrain.gate.ladder`). None means no such report.
+        than the champion. `dranking.retrain.registry.ledger` gives each test its level of this
+        budget, and the test bets on the differences of the queries
+        (`dranking.retrain.gate.bets`): it holds whatever the distribution of the differences and
+        the number of queries are, on queries that no champion was chosen on. A budget of one
+        promotion a period, 365 for every = "day", asks for no test.
+    every
+        Period of the tests, "day", "week", "month" or "quarter" in UTC. Nights train a challenger
+        all the same; the first one of a period whose other rules pass takes the test. Rarer tests
+        have more of the budget each, and need fewer queries.
+    queries
+        The judged queries that all rules are about: "all", or "new" ones, which were judged after
+        the champion was chosen. The test then holds whatever was promoted before.
+    minimum_effect
+        Smallest mean difference to the champion on the judged queries, at least 0.
+    max_query_weight
+        Largest weight of a judged query. Bets are scaled by it; a query with a larger weight is an
+        error.
     confidence, resamples, seed
-        Parameters of the bootstrap interval.
+        Parameters of the intervals in the report, and of the gate on clicks.
     max_features
         Largest number of features of the model.
     max_segment_loss
@@ -68,12 +69,11 @@ class GateConfig(BaseModel):
     model_config = STRICT
     metric: Measure = "ndcg@10"
     convention: ConventionName = "standard"
+    false_promotions_per_year: Annotated[float, Field(gt=0)] = 0.5
+    every: Period = "day"
+    queries: Literal["all", "new"] = "all"
     minimum_effect: float = 0.0
-    false_promotions_per_year: Annotated[float, Field(gt=0)] | None = None
-    lower_bound: float | None = None
-    false_discovery_rate: Fraction | None = None
-    rotate: Annotated[int, Field(ge=2)] | None = None
-    ladder_step: Annotated[float, Field(gt=0)] | None = None
+    max_query_weight: Annotated[float, Field(gt=0)] = 1.0
     confidence: Fraction = 0.95
     resamples: PositiveInt = 10_000
     seed: int = 0
@@ -84,17 +84,42 @@ class GateConfig(BaseModel):
     drift_level: Fraction = 0.05
     minimum_score: float | None = None
 
-    @model_validator(mode="after")
-    def _check(self) -> GateConfig:
-        if self.false_discovery_rate is not None and self.false_promotions_per_year is not None:
-            raise ValueError("give only one of false_promotions_per_year and false_discovery_rate")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _successors(cls, content: Any) -> Any:
+        if isinstance(content, dict):
+            for name, successor in _SUCCESSORS.items():
+                if name in content:
+                    raise ValueError(f"{name} is no longer there: {successor}")
+        return content
+
+    @field_validator("metric")
+    @classmethod
+    def _has_a_range(cls, name: str) -> str:
+        if name == SQUARED_ERROR:
+            known = ", ".join(form for family in MEASURES.values() for form in family.spellings)
+            raise ValueError(
+                f"{name} has no fixed range, which the test needs; choose a measure with values in "
+                f"[0, 1]: {known}"
+            )
+        return name
+
+    @field_validator("minimum_effect")
+    @classmethod
+    def _no_loss(cls, value: float) -> float:
+        if value < 0:
+            raise ValueError(
+                f"is {value:g}, and a loss that is accepted adds up from champion to champion; "
+                "give 0 or more"
+            )
+        return value
 
     @property
-    def budget(self) -> float | None:
-        """Largest expected number of false promotions in a year; None for a gate without one."""
-        if self.false_discovery_rate is not None:
-            return None
-        if self.false_promotions_per_year is None and self.lower_bound is None:
-            return DEFAULT_BUDGET
-        return self.false_promotions_per_year
+    def is_tested(self) -> bool:
+        """Whether challengers are tested: whether the budget is below one promotion a period."""
+        return self.false_promotions_per_year * DAYS[self.every] < YEAR
+
+    @property
+    def resampling(self) -> dict[str, Any]:
+        """Parameters of the bootstrap interval of a difference, as keywords of comparisons."""
+        return {"seed": self.seed, "n_resamples": self.resamples, "confidence": self.confidence}

@@ -2,23 +2,61 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-from dranking.metrics.comparison.significance import effective_queries, mean_and_error
+from dranking.metrics.comparison.significance import queries_text
+from dranking.metrics.per_query import PerQuery
 from dranking.retrain.config.gate_table import GateConfig
-from dranking.retrain.gate.false_discoveries import detectable_by_bets, lond_level
-from dranking.retrain.registry.ledger import POWER, Entry, Evidence, Kind, Ledger, detectable
+from dranking.retrain.gate.bets import POWER, detectable, fewest_queries, queries_needed
+from dranking.retrain.registry.ledger import (
+    DAYS,
+    YEAR,
+    Entry,
+    Ledger,
+    Period,
+    first_day,
+    next_level,
+    next_test,
+    spent_in_year,
+)
 from dranking.retrain.registry.registry import PER_QUERY_NAME, Registry
 
 Array = NDArray[np.float64]
 
-ASSUMED_CORRELATION = 0.9
-"""Correlation of the measures of champion and challenger before a test has shown it."""
+ASSUMED_CORRELATION: Final = 0.9
+"""Correlation of the measures of champion and challenger before there was a challenger."""
+
+SMALL: Final = 0.01
+"""Improvement for which the number of queries is stated."""
+
+
+@dataclass(frozen=True)
+class GateTest:
+    """The test of a challenger against the champion; attributes are those of the ledger's `Entry`.
+
+    Attributes
+    ----------
+    kind, every, n_queries, n_effective, difference, error, e_value, p_value, level, detectable,
+    better
+        As in `dranking.retrain.registry.ledger.Entry`.
+    """
+
+    kind: Literal["bets", "interval"]
+    every: Period
+    n_queries: int
+    n_effective: float
+    difference: float
+    error: float
+    e_value: float | None
+    p_value: float
+    level: float
+    detectable: float | None
+    better: bool
 
 
 @dataclass(frozen=True)
@@ -28,126 +66,121 @@ class Allowance:
     Attributes
     ----------
     level
-        Level of the test.
-    budget
-        Largest expected number of false promotions in any 365 days; for e-LOND, the largest
-        expected share of false promotions.
-    spent, n_tests
-        Sum of the levels of the last 365 days, and number of tests in them, without this test. For
-        e-LOND, nothing is spent, and all earlier tests are counted.
-    kind
-        The test: Student's t-test ("t"), or bets with e-LOND ("e-lond").
-    n_promotions
-        Number of earlier tests of e-LOND that have found a better challenger.
+        Level of the test; 0 if no test can be taken today.
+    every, budget
+        Period of the tests, and largest expected number of false promotions in any 365 days.
+    spent
+        Sum of the levels of the last 365 days, without this test.
+    next_day
+        First day on which a test can be taken: today, if there is a level.
+    taken
+        Whether the test of this period was taken.
     """
 
     level: float
+    every: Period
     budget: float
     spent: float
-    n_tests: int
-    kind: Kind = "t"
-    n_promotions: int = 0
+    next_day: date
+    taken: bool = False
 
     @property
-    def after(self) -> Allowance:
-        """The allowance when this test has been made and has spent its level."""
-        return replace(self, spent=self.spent + self.level, n_tests=self.n_tests + 1)
-
-    def text(self, evidence: Evidence, metric: str) -> str:
-        """Budget and power in words; `evidence` is that of the mean difference.
-
-        Tests that are made count themselves: they say this of `after`. Where the standard error is
-        0, as for a challenger whose measures are those of the champion, power is not stated.
-        """
-        if self.kind == "e-lond":
-            found = detectable_by_bets(evidence.error, self.level, float(special.ndtri(POWER)))
-            used = f"{self.n_promotions} promoted, at most {self.budget:g} of them by chance"
-        else:
-            found = detectable(evidence, self.level)
+    def text(self) -> str:
+        """Level and budget in words, or the day of the next test and the reason."""
+        if self.level:
             share = self.spent / self.budget
-            used = f"{share:.2g} of this year's budget of {self.budget:g} false promotions spent"
-        if not np.isfinite(found):
-            can = "no difference is found until tests of the last year have expired"
-        elif evidence.error == 0.0:
-            can = (
-                f"the measures by {metric} are equal on all queries, or differ by the same on all, "
-                "so that nothing can be said of power"
-            )
-        else:
-            can = (
-                f"at this rate a difference of {found:.2g} {metric} is found with power {POWER:g} "
-                f"on {evidence.queries}"
-            )
-        return f"{self.n_tests} nights tested, {used}; {can}"
+            return f"level {self.level:.2g} ({self.every}), {share:.2g} of this year's budget spent"
+        taken = f"the test of this {self.every} was taken"
+        why = taken if self.taken else "the budget of the last 365 days is spent"
+        return f"no test today: {why}; the next test can be taken on {self.next_day:%Y-%m-%d}"
 
 
 def allowance_of(rules: GateConfig, ledger: Ledger, run_id: str, against: str) -> Allowance | None:
-    """The allowance of the test of a run; None for a gate without a budget."""
+    """The allowance of the test of a run today; None if the budget asks for no test."""
+    budget, every = rules.false_promotions_per_year, rules.every
+    if not rules.is_tested:
+        return None
+    today, tests = datetime.now(UTC).date(), ledger.spent
     made = ledger.find(run_id, against)
-    if rules.false_discovery_rate is not None:
-        number, promoted = ledger.lond_count(run_id, against)
-        again = made is not None and made.kind == "e-lond"
-        level = (
-            made.level
-            if made and again
-            else lond_level(rules.false_discovery_rate, number, promoted)
-        )
-        rate = rules.false_discovery_rate
-        return Allowance(level, rate, 0.0, number - 1, "e-lond", promoted)
-    if rules.budget is None:
-        return None
-    year = [e for e in ledger.of_year() if (e.run_id, e.against) != (run_id, against)]
-    level = ledger.level(rules.budget, run_id, against)
-    return Allowance(level, rules.budget, sum(e.level for e in year), len(year))
+    if made is not None:
+        others = spent_in_year(tests, today) - made.level
+        return Allowance(made.level, every, budget, max(others, 0.0), today)
+    day = next_test(budget, tests, today, every)
+    level = next_level(budget, tests, today, every) if day == today else 0.0
+    taken = any(first_day(test, every) == first_day(today, every) for test, _ in tests)
+    return Allowance(level, every, budget, spent_in_year(tests, today), day, taken)
 
 
-def chance_of_equal(rules: GateConfig, evidence: Evidence) -> float | None:
-    """Probability that an equal challenger passes `lower_bound`; None where nothing varies.
-
-    Student's interval and a normal mean difference are assumed.
-    """
-    error = evidence.error
-    if rules.lower_bound is None or error == 0:
-        return None
-    margin = special.stdtrit(evidence.degrees, 0.5 + rules.confidence / 2)
-    needed = max(rules.lower_bound / error + margin, rules.minimum_effect / error)
-    return float(special.ndtr(-needed))
-
-
-def statement(accepted: bool, evidence: Evidence, metric: str, left: Allowance) -> str:
+def statement_of(test: GateTest | Entry, metric: str, accepted: bool, share: float) -> str:
     """A sentence: the decision and its level, the spent budget, and the power of such tests.
 
     Parameters
     ----------
+    test, metric
+        The test, and its measure.
     accepted
         Whether the challenger has passed all rules of the gate.
-    evidence, metric
-        Standard error of the mean difference, with its queries, and the measure.
-    left
-        The allowance that the ledger had left to the test.
+    share
+        Share of the budget of 365 days that is spent, this test included.
     """
     decided = "accepted" if accepted else "rejected"
-    return f"{decided} at level {left.level:.2g}; {left.after.text(evidence, metric)}"
+    approximate = ", approximate" if test.kind == "interval" else ""
+    return (
+        f"{decided} at level {test.level:.2g} ({test.every}{approximate}); {share:.2g} of this "
+        f"year's budget spent; {_found(test, metric)}"
+    )
 
 
-def statement_of(entry: Entry, ledger: Ledger) -> str:
-    """The sentence of `statement` about an entry of a ledger."""
-    if entry.kind == "e-lond":
-        left = Allowance(
-            entry.level, entry.budget, 0.0, entry.number - 1, "e-lond", entry.n_promotions
-        )
-    else:
-        year = [e for e in ledger.of_year(entry.time) if e.time <= entry.time and e is not entry]
-        left = Allowance(entry.level, entry.budget, sum(e.level for e in year), len(year))
-    return statement(entry.accepted, entry.evidence, entry.metric, left)
+def statement_of_entry(entry: Entry, ledger: Ledger) -> str:
+    """The sentence of `statement_of` about an entry of a ledger."""
+    until = Ledger(entries=tuple(e for e in ledger.entries if e.time <= entry.time))
+    share = spent_in_year(until.spent, entry.time.astimezone(UTC).date()) / entry.budget
+    return statement_of(entry, entry.metric, entry.accepted, share)
+
+
+def _found(test: GateTest | Entry, metric: str) -> str:
+    """The improvement that the queries of a test find, in words."""
+    queries = queries_text(test.n_queries, test.n_effective)
+    if test.error == 0.0:
+        return f"{metric} differs by the same on all queries, so that nothing can be said of power"
+    if test.detectable is None:
+        return f"{queries} find no improvement at this level"
+    return f"{queries} find {test.detectable:.2g} with power {POWER:g}"
+
+
+def price(differences: Array, shares: Array, level: float, every: Period, budget: float) -> str:
+    """The queries that bets need, the number that no valid test needs, and rarer tests, in words.
+
+    Parameters
+    ----------
+    differences, shares, level
+        As in `dranking.retrain.gate.bets.detectable`.
+    every, budget
+        Period of the tests, and budget of false promotions a year.
+    """
+    least = fewest_queries(SMALL, level)
+    if np.ptp(differences) == 0.0:
+        return f"no valid test finds an improvement of {SMALL:g} on fewer than {least:,} queries"
+    needed = queries_needed(differences, shares, level, SMALL)
+    bets = "more than 10^9" if needed is None else f"about {needed:,}"
+    parts = [
+        f"an improvement of {SMALL:g} needs {bets} queries, and no valid test needs fewer than "
+        f"{least:,}"
+    ]
+    for rarer in list(DAYS)[list(DAYS).index(every) + 1 :]:
+        larger = min(budget * DAYS[rarer] / YEAR, 1.0)
+        found = detectable(differences, shares, larger)
+        if found is not None and larger < 1.0:
+            parts.append(f'gate.every = "{rarer}" finds {found:.2g} (level {larger:.2g})')
+    return "; ".join(parts)
 
 
 def forecast(rules: GateConfig, registry: Registry, metric: str) -> str:
-    """A sentence on the next night: level, budget and power of the gate.
+    """A sentence on the next night: what the gate would do, its level, budget and power.
 
-    The standard error is that of the last test. Before the first test it is computed from the
-    champion's measures, for a challenger whose measures correlate with them by
-    `ASSUMED_CORRELATION`.
+    Differences are those of the newest challenger to the champion on the queries that both were
+    measured on. Without them they are spread like the champion's measures, for a challenger whose
+    measures correlate with the champion's by `ASSUMED_CORRELATION`.
 
     Parameters
     ----------
@@ -161,35 +194,57 @@ def forecast(rules: GateConfig, registry: Registry, metric: str) -> str:
     champion = registry.aliases.champion
     if champion is None:
         return "there is no champion yet: the first challenger is promoted"
-    ledger = registry.ledger
-    same = [e for e in ledger.entries if e.metric == metric]
-    if same:
-        evidence = same[-1].evidence
-    else:
-        values, weights = _measures(registry, champion, metric)
-        n_parts = rules.rotate or 1
-        if len(values) < 2 * n_parts:
-            return f"version {champion} has too few measures by {metric}"
-        _, error = mean_and_error(values, weights)
-        n_queries = len(values) // n_parts
-        n_effective = max(n_queries * effective_queries(weights) / len(values), 1.0)
-        evidence = Evidence(
-            error * math.sqrt(2 * (1 - ASSUMED_CORRELATION) * n_parts), n_queries, n_effective
-        )
-    allowance = allowance_of(rules, ledger, "", champion)
-    if allowance is not None:
-        return f"level {allowance.level:.2g}; {allowance.text(evidence, metric)}"
-    by_chance = chance_of_equal(rules, evidence)
-    return (
-        f"lower_bound {rules.lower_bound:+g}: an equal challenger passes with probability "
-        f"{0.0 if by_chance is None else by_chance:.2g} on {evidence.queries}, every night"
-    )
+    left = allowance_of(rules, registry.ledger, "", champion)
+    if left is None:
+        return "no test: the budget allows to promote every challenger that passes the other rules"
+    if not left.level:
+        return left.text
+    differences, shares = _expected_differences(rules, registry, champion, metric)
+    n = len(differences)
+    if not n:
+        return f"{left.text}; version {champion} has no measures by {metric}"
+    found = detectable(differences, shares, left.level)
+    finds = "no improvement" if found is None else f"{found:.2g} {metric} with power {POWER:g}"
+    costs = price(differences, shares, left.level, rules.every, left.budget)
+    new = "new " if rules.queries == "new" else ""
+    return f"{left.text}; {n} {new}queries find {finds}; {costs}"
 
 
-def _measures(registry: Registry, version: str, metric: str) -> tuple[Array, Array]:
-    """A version's values of a measure and their weights, as `PerQuery.counting`; or empty."""
+def _expected_differences(
+    rules: GateConfig, registry: Registry, champion: str, metric: str
+) -> tuple[Array, Array]:
+    """Differences as `forecast` expects them, and shares of the weights; empty if unknown."""
+    aliases = registry.aliases
+    tables = [
+        _measures(registry, version, metric)
+        for version in (champion, aliases.challenger, aliases.previous)
+        if version is not None
+    ]
+    first, others = tables[0], [table for table in tables[1:] if table is not None]
+    if first is None:
+        return np.empty(0), np.empty(0)
+    bound = rules.max_query_weight
+    if others and others[0].query_ids.equals(first.query_ids):
+        differences, weights = differences_of(others[0], first, metric)
+        if np.ptp(differences) > 0:
+            return differences, np.minimum(weights / bound, 1.0)
+    values, weights = first.counting(metric)
+    spread = np.sqrt(2 * (1 - ASSUMED_CORRELATION)) * (values - values.mean())
+    return spread, np.minimum(weights / bound, 1.0)
+
+
+def _measures(registry: Registry, version: str, metric: str) -> PerQuery | None:
+    """A version's measures of the judged queries; None if it has none by this metric."""
     if PER_QUERY_NAME in registry.manifest(version).checksums:
         stored = registry.per_query(version)
-        if metric in stored.values:
-            return stored.counting(metric)
-    return np.empty(0), np.empty(0)
+        if metric in stored.values and len(stored.counting(metric)[0]):
+            return stored
+    return None
+
+
+def differences_of(a: PerQuery, b: PerQuery, metric: str) -> tuple[Array, Array]:
+    """Differences of a measure and weights of the queries that count for both."""
+    differences = a.values[metric] - b.values[metric]
+    weights = np.ones(len(differences)) if a.weights is None else a.weights
+    counts = np.isfinite(differences) & (weights > 0)
+    return differences[counts], weights[counts]

@@ -7,46 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dranking.errors import DataError
-from dranking.metrics.comparison.compare import compare_rows
-from dranking.metrics.comparison.significance import FEWEST_QUERIES, mean_and_error, queries_text
 from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery
 from dranking.retrain.config.gate_table import GateConfig
-from dranking.retrain.gate.budget import Allowance, chance_of_equal
-from dranking.retrain.gate.night_level import (
-    NightTest,
-    compare_at_level,
-    differences_of,
-    resampling_of,
-)
-from dranking.retrain.registry.ledger import Evidence
-
-
-@dataclass(frozen=True)
-class Reason:
-    """The result of one rule of the gate.
-
-    Attributes
-    ----------
-    rule
-        Name of the rule in the configuration; ``fewest_queries`` where there are too few queries
-        for an interval, which ``false_promotions_per_year`` and ``lower_bound`` need.
-    passed
-        Whether the challenger passes the rule.
-    value, limit
-        The measured value, and the limit.
-    text
-        Value and limit in words.
-    """
-
-    rule: str
-    passed: bool
-    value: float
-    limit: float
-    text: str
+from dranking.retrain.gate.budget import Allowance, GateTest, statement_of
+from dranking.retrain.gate.comparison import Reason, at_least, at_most, by_segment, compared
 
 
 @dataclass(frozen=True)
@@ -62,22 +29,26 @@ class Verdict:
     test
         The test to enter in the ledger. None if there was no test, or if a rule that chance cannot
         pass (``max_features``, ``max_drift``) has rejected the challenger.
-    part
-        Number, from 0, of the part of the judged queries that was judged on; None if all queries
-        were.
-    reported
-        Best mean so far on the ladder; None without a ladder.
     statement
-        A sentence: the decision and its level, the spent budget, and the difference that such tests
-        find; empty without a test.
+        A sentence: the decision and its level, the spent budget, and the improvement that such
+        tests find; or the day of the next test. Empty without a champion.
+    next_test
+        Day from which on the challenger can be tested, in ISO form; None unless the challenger
+        passes all other rules, and no test can be taken today.
     """
 
     accepted: bool
     reasons: tuple[Reason, ...]
-    test: NightTest | None = None
-    part: int | None = None
-    reported: float | None = None
+    test: GateTest | None = None
     statement: str = ""
+    next_test: str | None = None
+
+    @property
+    def decision(self) -> str:
+        """The decision in a word: accepted, rejected, or postponed to the next test."""
+        if self.accepted:
+            return "accepted"
+        return "rejected" if self.next_test is None else "postponed"
 
 
 @dataclass(frozen=True)
@@ -129,10 +100,6 @@ def judge(
 ) -> Verdict:
     """Judge a challenger by its measures on the queries held out.
 
-    A comparison with a champion over fewer than `FEWEST_QUERIES` queries is refused: the interval
-    of so few differences is no ground for a decision. Queries of different weights count as
-    `effective_queries` counts them.
-
     Parameters
     ----------
     rules
@@ -147,12 +114,13 @@ def judge(
     drift
         Shifts of the features of every new part since the champion's training data.
     allowance
-        Level of the test against the champion; None for a gate without a budget.
+        Level of the test against the champion; None if the budget asks for no test.
 
     Raises
     ------
     DataError
-        If the queries of challenger and champion differ, or no query counts for the metric.
+        If the queries of challenger and champion differ, no query counts for the metric, or a query
+        weighs more than ``gate.max_query_weight``.
     """
     sign = 1.0 if higher_is_better(rules.metric) else -1.0
     mean = challenger.summary().metrics[rules.metric]
@@ -166,19 +134,23 @@ def judge(
     if rules.minimum_score is not None:
         reasons.append(_absolute(rules.metric, mean, rules.minimum_score, sign))
     if champion is not None:
-        found, test = _against(rules, challenger, champion, sign, allowance)
+        found, test = compared(rules, challenger, champion, sign, allowance)
         reasons += found
         if rules.max_segment_loss is not None and segments is not None:
-            reasons += _by_segment(rules, challenger, champion, segments, sign)
-    return verdict_of(rules, reasons, test, n_features, drift)
+            reasons += by_segment(rules, challenger, champion, segments, sign)
+    if champion is None:
+        allowance = None
+    return verdict_of(rules, reasons, test, n_features, drift, allowance)
 
 
 def verdict_of(
     rules: GateConfig,
     reasons: Sequence[Reason],
-    test: NightTest | None,
+    test: GateTest | None,
     n_features: int,
     drift: Sequence[PartDrift],
+    allowance: Allowance | None,
+    metric: str | None = None,
 ) -> Verdict:
     """The verdict from the rules about measures, and the rules about model and features.
 
@@ -188,8 +160,10 @@ def verdict_of(
         The rules.
     reasons, test
         Results of the rules about measures, and the test among them if there is one.
-    n_features, drift
-        As in `judge`.
+    n_features, drift, allowance
+        As in `judge`; without a champion there is no allowance.
+    metric
+        The measure of the test; None for that of the rules.
     """
     others = []
     if rules.max_features is not None:
@@ -201,69 +175,18 @@ def verdict_of(
     # A challenger that other rules reject cannot be promoted by chance: its test spends nothing.
     counts = all(reason.passed for reason in others)
     found = (*reasons, *others)
-    return Verdict(all(reason.passed for reason in found), found, test if counts else None)
-
-
-def _against(
-    rules: GateConfig,
-    challenger: PerQuery,
-    champion: PerQuery,
-    sign: float,
-    allowance: Allowance | None,
-) -> tuple[list[Reason], NightTest | None]:
-    """Rules about the difference to the champion over all queries, and its test if there is one."""
-    if not challenger.query_ids.equals(champion.query_ids):
-        raise DataError("challenger and champion were not measured on the same queries.")
-    found = compare_rows(challenger, champion, **resampling_of(rules))[rules.metric]
-    effect = f"{rules.metric} {found.mean_a:.4f} against {found.mean_b:.4f} of the champion"
-    reasons = [at_least("minimum_effect", sign * found.difference, rules.minimum_effect, effect)]
-    if found.n_effective < FEWEST_QUERIES:
-        queries = queries_text(found.n_queries, found.n_effective)
-        text = (
-            f"{queries} count for {rules.metric}; an interval that decides needs at least "
-            f"{FEWEST_QUERIES}"
-        )
-        few = Reason("fewest_queries", False, found.n_effective, float(FEWEST_QUERIES), text)
-        return [*reasons, few], None
-    if rules.lower_bound is not None:
-        worst = found.low if sign > 0 else -found.high
-        text = f"lower end of the {rules.confidence:.0%} interval of the difference"
-        _, error = mean_and_error(*differences_of(challenger, champion, rules.metric))
-        evidence = Evidence(error, found.n_queries, found.n_effective)
-        if (by_chance := chance_of_equal(rules, evidence)) is not None:
-            text += f" (an equal challenger passes with probability {by_chance:.2g})"
-        reasons.append(at_least("lower_bound", worst, rules.lower_bound, text))
+    accepted = all(reason.passed for reason in found)
     if allowance is None:
-        return reasons, None
-    tested = compare_at_level(rules, challenger, champion, sign, allowance)
-    passed = tested.test.better
-    reasons.append(Reason(tested.rule, passed, tested.value, tested.limit, tested.text))
-    return reasons, tested.test
-
-
-def _by_segment(
-    rules: GateConfig,
-    challenger: PerQuery,
-    champion: PerQuery,
-    segments: pa.Array,
-    sign: float,
-) -> list[Reason]:
-    """Rules about the mean difference in every segment with enough queries."""
-    ours, theirs = challenger.values[rules.metric], champion.values[rules.metric]
-    differences = sign * (ours - theirs)
-    limit = rules.max_segment_loss or 0.0
-    labels = np.array(segments.to_pylist(), dtype=object)
-    weights = np.ones(len(ours)) if challenger.weights is None else challenger.weights
-    counts = np.isfinite(differences) & (weights > 0)
-    reasons = []
-    for segment in sorted({str(label) for label in labels if label is not None}):
-        rows: NDArray[np.bool_] = (labels == segment) & counts
-        if rows.sum() < rules.min_segment_queries:
-            continue
-        change = float(np.average(differences[rows], weights=weights[rows]))
-        text = f"segment {segment}: change of {rules.metric} over {rows.sum()} queries"
-        reasons.append(at_least("max_segment_loss", change, -limit, text))
-    return reasons
+        return Verdict(accepted, found)
+    if not allowance.level:
+        waits = all(reason.passed for reason in found if reason.rule != "every")
+        next_test = allowance.next_day.isoformat() if waits else None
+        return Verdict(False, found, None, allowance.text, next_test)
+    if test is None or not counts:
+        return Verdict(accepted, found)
+    share = (allowance.spent + test.level) / allowance.budget
+    said = statement_of(test, metric or rules.metric, accepted, share)
+    return Verdict(accepted, found, test, said)
 
 
 def _drift(parts: Sequence[PartDrift], tolerated: float) -> Reason:
@@ -300,15 +223,3 @@ def _absolute(metric: str, mean: float, limit: float, sign: float) -> Reason:
     if sign > 0:
         return at_least("minimum_score", mean, limit, f"mean {metric}")
     return at_most("minimum_score", mean, limit, f"mean {metric} {mean:.4f}")
-
-
-def at_least(rule: str, value: float, limit: float, text: str) -> Reason:
-    """The result of a rule about a smallest value."""
-    words = f"{text}: {value:+.4f}, at least {limit:+.4f}"
-    return Reason(rule, bool(value >= limit), float(value), float(limit), words)
-
-
-def at_most(rule: str, value: float, limit: float, text: str) -> Reason:
-    """The result of a rule about a largest value."""
-    words = f"{text}, at most {limit:g}"
-    return Reason(rule, bool(value <= limit), float(value), float(limit), words)

@@ -2,29 +2,23 @@
 
 A gate that tests at one level every night promotes challengers that are no better by chance, the
 more often the more nights there are. Here the expected number of such promotions is bounded over
-any 365 days. Each test may reject "the challenger is no better" with a probability of at most its
-level, and the levels of any 365 days sum to at most the budget. The expected number of false
-promotions is the sum of their probabilities, so it is at most the budget, whatever the dependence
-between the nights.
+any 365 days, counted by UTC dates. Each test rejects "the challenger is no better" with a
+probability of at most its level, and the levels of any 365 days sum to at most the budget. The
+expected number of false promotions is the sum of their probabilities, so it is at most the budget,
+whatever the dependence between the nights.
 
-The level of a test is the budget times the share of a year that has passed since the last test: the
-linear spending function of calendar time. Nightly tests get 1/365 of the budget each, as
-Bonferroni's do; weekly tests get 7/365, and nights without a test are not lost, up to
-`LONGEST_WAIT`. The power of a test is a concave function of its level, so that a decaying series
-finds fewer better challengers than equal levels, unless they come early in the year.
+One test is taken a period (`Period`): the first one of the period. Its level is the budget times
+the share of a year since the day of the last test, the linear spending function of calendar time:
+daily tests get 1/365 of the budget each, monthly tests about 1/12. Days without a test are not
+lost, up to `LONGEST_WAIT`.
 
-Conditions: each test holds its level for the queries as a sample of all queries (Student's t and
-the bootstrap-t do approximately, from `FEWEST_QUERIES` queries on); the challenger was not trained
-or tuned on the judged queries. The judged queries may be reused. A champion that has won on them
-was lucky on them, which makes later challengers look worse: there are fewer promotions, false and
-true. Two things are not covered: a champion that was promoted by hand because it did well on the
-same queries, and the champion's own measured quality, which its luck raises. ``gate.rotate`` judges
-on queries that no champion was chosen on, and then nothing of this needs to be argued.
+Condition: each test holds its level given the champion, which is so on queries that no champion was
+chosen on. A champion that has won on the judged queries was lucky on them; what the reuse of
+queries adds is measured by ``python -m pipelines.reproduce.nightly_gate``.
 
 A changed set of judged queries does not begin a new ledger. The budget counts false promotions a
 year, whichever queries they happen on; a ledger for each set would spend the budget anew with each
-change, and without end where judged queries are added every night. The sum of the probabilities of
-false promotions is bounded whatever the sets are. Every entry has the fingerprint of its set.
+change. Every entry has the fingerprint of its set.
 
 References
 ----------
@@ -36,60 +30,30 @@ per-family error rate and Bonferroni under any dependence).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+from datetime import UTC, date, timedelta
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
-from scipy import special
 
-from dranking.metrics.comparison.significance import degrees_of_freedom, queries_text
+Period: TypeAlias = Literal["day", "week", "month", "quarter"]
+"""Calendar periods in UTC; weeks begin on Monday."""
 
-YEAR: Final = timedelta(days=365)
-FIRST: Final = timedelta(days=1)
-"""Time since a last test that is assumed for the first test, to give its share of the budget."""
+DAYS: Final[dict[Period, int]] = {"day": 1, "week": 7, "month": 30, "quarter": 91}
+"""Days whose share of the budget the first test of a registry gets."""
 
-LONGEST_WAIT: Final = timedelta(days=31)
-"""Time without a test whose share of the budget the next test gets at most: monthly tests lose
-nothing, and the test after a long break leaves most of the year's budget to those that follow."""
+YEAR: Final = 365
+LONGEST_WAIT: Final = 92
+"""Days without a test whose share of the budget the next test gets at most: quarterly tests lose
+nothing, and the test after a long break leaves most of the year's budget to the tests that
+follow."""
+
+LARGEST: Final = 0.5
+"""Largest level of a test."""
 
 KEPT: Final = 2 * YEAR
-"""Age from which entries are left out of the ledger."""
-
-POWER: Final = 0.8
-"""Power at which the difference that a test finds is stated."""
-
-Kind: TypeAlias = Literal["t", "e-lond"]
+"""Age in days from which entries are left out of the ledger."""
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Evidence(NamedTuple):
-    """The standard error of a mean difference, and the queries that it comes from.
-
-    Attributes
-    ----------
-    error
-        Standard error of the mean difference.
-    n_queries
-        Number of queries that count.
-    n_effective
-        Number of queries of equal weight that say as much
-        (`dranking.metrics.comparison.significance.effective_queries`).
-    """
-
-    error: float
-    n_queries: int
-    n_effective: float
-
-    @property
-    def degrees(self) -> float:
-        """Degrees of freedom of Student's t."""
-        return degrees_of_freedom(self.n_effective)
-
-    @property
-    def queries(self) -> str:
-        """The queries in words."""
-        return queries_text(self.n_queries, self.n_effective)
 
 
 class Entry(BaseModel):
@@ -104,26 +68,22 @@ class Entry(BaseModel):
     judged
         Fingerprint of the judged queries.
     kind
-        Student's t-test ("t"), or a test of e-LOND by bets.
-    budget
-        Budget of false promotions a year, or false discovery rate of e-LOND.
-    number, n_promotions
-        Number of this test among the tests of e-LOND, from 1, and number of earlier tests of e-LOND
-        that have found a better challenger; both are 0 for Student's test.
-    part
-        Number, from 0, of the part of the judged queries that was judged on; None if all queries
-        were.
-    reported
-        Best mean on the ladder after the test; None without a ladder.
+        Bets on judged queries ("bets"), or the interval of a value on clicks ("interval").
+    budget, every
+        Budget of false promotions a year, and period of the tests.
     metric, n_queries, n_effective
         Measure, number of queries that count for it, and number of queries of equal weight that say
         as much.
     difference, error
         Mean difference (positive where the challenger is better), and its standard error.
+    e_value
+        Final capital of the bets; None for an interval.
     p_value
-        One-sided p-value of Student's t-test; for e-LOND, 1 / e-value, at most 1.
+        One-sided p-value of Student's t-test, which decides nothing where there are bets.
     level
         Level that the test has spent.
+    detectable
+        Improvement that such a test finds with power .8; None if it finds no improvement.
     better
         Whether the test has found the challenger to be better.
     accepted
@@ -136,26 +96,20 @@ class Entry(BaseModel):
     version: str
     against: str
     judged: str
-    kind: Kind = "t"
+    kind: Literal["bets", "interval"]
     budget: Annotated[float, Field(gt=0)]
-    number: Annotated[int, Field(ge=0)] = 0
-    n_promotions: Annotated[int, Field(ge=0)] = 0
-    part: int | None = None
-    reported: float | None = None
+    every: Period
     metric: str
     n_queries: int
     n_effective: Annotated[float, Field(ge=1)]
     difference: float
     error: Annotated[float, Field(ge=0)]
+    e_value: Annotated[float, Field(ge=0)] | None = None
     p_value: Annotated[float, Field(ge=0, le=1)]
-    level: Annotated[float, Field(ge=0, le=1)]
+    level: Annotated[float, Field(gt=0, le=1)]
+    detectable: float | None
     better: bool
     accepted: bool
-
-    @property
-    def evidence(self) -> Evidence:
-        """The standard error, and the queries that it comes from."""
-        return Evidence(self.error, self.n_queries, self.n_effective)
 
 
 class Ledger(BaseModel):
@@ -164,17 +118,13 @@ class Ledger(BaseModel):
     Attributes
     ----------
     entries
-        The tests of the last two years, oldest first, and the last test of e-LOND, whose number
-        counts all earlier tests of e-LOND.
-    chosen_on
-        Digests of the ids of all queries that champions were chosen on, for ``gate.rotate``.
+        The tests of the last two years, oldest first.
     """
 
     model_config = _STRICT
     format: Literal["dranking-ledger"] = "dranking-ledger"
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     entries: tuple[Entry, ...] = ()
-    chosen_on: tuple[str, ...] = ()
 
     def find(self, run_id: str, against: str) -> Entry | None:
         """The test of a run against a champion; a test that is run again spends nothing more."""
@@ -187,79 +137,88 @@ class Ledger(BaseModel):
         The test of a run that was made against this champion before takes the place and the time of
         the earlier one: its level was spent then.
         """
-        made, counts = self.find(entry.run_id, entry.against), self._last_of_lond()
-        kept = [e for e in self.entries if entry.time - e.time < KEPT or e is counts or e is made]
+        made = self.find(entry.run_id, entry.against)
+        kept = [e for e in self.entries if (entry.time - e.time).days < KEPT or e is made]
         if made is None:
             kept.append(entry)
         else:
             kept[kept.index(made)] = entry.model_copy(update={"time": made.time})
         return self.model_copy(update={"entries": tuple(kept)})
 
-    def with_chosen_on(self, digests: Iterable[str]) -> Ledger:
-        """The ledger with more queries that a champion was chosen on."""
-        return self.model_copy(update={"chosen_on": tuple(sorted({*self.chosen_on, *digests}))})
-
-    def of_year(self, now: datetime | None = None) -> list[Entry]:
-        """The tests of the last 365 days; also those that a wrong clock has put into the future."""
-        now = now or datetime.now(UTC)
-        return [entry for entry in self.entries if now - entry.time < YEAR]
-
-    def lond_count(self, run_id: str, against: str) -> tuple[int, int]:
-        """Number of a test of e-LOND, from 1, and number of earlier promotions by e-LOND.
-
-        A test that is made again keeps its number.
-        """
-        made = self.find(run_id, against)
-        if made is not None and made.kind == "e-lond":
-            return made.number, made.n_promotions
-        last = self._last_of_lond()
-        return (1, 0) if last is None else (last.number + 1, last.n_promotions + last.better)
-
-    def _last_of_lond(self) -> Entry | None:
-        tests = (entry for entry in self.entries if entry.kind == "e-lond")
-        return max(tests, key=lambda entry: entry.number, default=None)
-
-    def level(self, budget: float, run_id: str, against: str) -> float:
-        """Level of the test of a run against a champion; a test that was made keeps its level."""
-        made = self.find(run_id, against)
-        return self.next_level(budget) if made is None else made.level
-
-    def next_level(self, budget: float) -> float:
-        """Level of the next test for a budget: false promotions in any 365 days."""
-        return next_level(budget, [(e.time, e.level) for e in self.entries], datetime.now(UTC))
+    @property
+    def spent(self) -> list[tuple[date, float]]:
+        """Date and level of every test."""
+        return [(entry.time.astimezone(UTC).date(), entry.level) for entry in self.entries]
 
 
-def next_level(budget: float, spent: Iterable[tuple[datetime, float]], now: datetime) -> float:
-    """Level of a test from the times and levels of all earlier tests, in any order.
+def next_level(
+    budget: float, spent: Iterable[tuple[date, float]], today: date, every: Period = "day"
+) -> float:
+    """Level of a test from the dates and levels of all earlier tests, in any order.
+
+    Less than half of the share of a day counts as nothing: such a test would promote nobody.
 
     Examples
     --------
-    >>> new_year = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> new_year = date(2026, 1, 1)
     >>> round(next_level(0.5, [], new_year) * 365, 6)
     0.5
-    >>> round(next_level(0.5, [(new_year, 0.1)], new_year + timedelta(days=7)) * 365, 6)
+    >>> round(next_level(0.5, [(new_year, 0.1)], date(2026, 1, 8)) * 365, 6)
     3.5
-    >>> round(next_level(0.5, [(new_year, 0.1)], new_year + timedelta(days=200)) * 365, 6)
-    15.5
-    >>> round(next_level(0.5, [(new_year, 0.499)], new_year + timedelta(days=7)), 6)
-    0.001
+    >>> round(next_level(0.5, [(new_year, 0.1)], date(2026, 7, 20)) * 365, 6)
+    46.0
+    >>> round(next_level(0.5, [(new_year, 0.48)], date(2026, 7, 20)), 6)
+    0.02
     """
     tests = list(spent)
-    earlier = [time for time, _ in tests if time <= now]
-    waited = min(now - max(earlier), LONGEST_WAIT) if earlier else FIRST
-    left = budget - sum(level for time, level in tests if now - time < YEAR)
-    return max(0.0, min(budget * (waited / YEAR), left, 1.0))
+    earlier = [day for day, _ in tests if day <= today]
+    waited = min((today - max(earlier)).days, LONGEST_WAIT) if earlier else DAYS[every]
+    level = min(budget * waited / YEAR, budget - spent_in_year(tests, today), LARGEST)
+    return level if level > 0.5 * budget / YEAR else 0.0
 
 
-def detectable(evidence: Evidence, level: float) -> float:
-    """Difference that a one-sided t-test finds with the power `POWER`; infinite at level 0.
+def spent_in_year(spent: Iterable[tuple[date, float]], today: date) -> float:
+    """Sum of the levels of the last 365 days, and of tests that a wrong clock put into the future.
 
-    Parameters
-    ----------
-    evidence
-        Standard error of the mean difference, and its queries, at least 2.
-    level
-        Level of the test.
+    Examples
+    --------
+    >>> tests = [(date(2026, 1, 1), 0.1), (date(2026, 1, 2), 0.2), (date(2030, 1, 1), 0.01)]
+    >>> round(spent_in_year(tests, date(2027, 1, 1)), 6)
+    0.21
     """
-    quantile = float(special.stdtrit(evidence.degrees, 1.0 - level))
-    return evidence.error * (quantile + float(special.ndtri(POWER)))
+    return sum(level for day, level in spent if (today - day).days < YEAR)
+
+
+def first_day(day: date, every: Period) -> date:
+    """First day of the period of a day.
+
+    Examples
+    --------
+    >>> day = date(2026, 11, 27)
+    >>> [f"{first_day(day, every):%m-%d}" for every in ("day", "week", "month", "quarter")]
+    ['11-27', '11-23', '11-01', '10-01']
+    """
+    if every == "day":
+        return day
+    if every == "week":
+        return day - timedelta(days=day.weekday())
+    first = day.replace(day=1)
+    return first if every == "month" else first.replace(month=3 * ((day.month - 1) // 3) + 1)
+
+
+def next_test(
+    budget: float, spent: Iterable[tuple[date, float]], today: date, every: Period
+) -> date:
+    """First day, from today on, of a period without a test and with a level above 0.
+
+    Examples
+    --------
+    >>> f"{next_test(0.5, [(date(2026, 11, 2), 0.001)], date(2026, 11, 27), 'quarter'):%Y-%m-%d}"
+    '2027-01-01'
+    """
+    tests = list(spent)
+    taken = {first_day(day, every) for day, _ in tests}
+    day = today
+    while first_day(day, every) in taken or not next_level(budget, tests, day, every):
+        day += timedelta(days=1)
+    return day

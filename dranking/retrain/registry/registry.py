@@ -18,7 +18,7 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,8 +83,7 @@ class Registry:
     @property
     def aliases(self) -> Aliases:
         """The version of every alias."""
-        content = self.storage.read(ALIASES_NAME)
-        return Aliases() if content is None else self._parse(Aliases, content, ALIASES_NAME)
+        return self._of_all(Aliases, ALIASES_NAME)
 
     def resolve(self, name: str) -> str:
         """The version with an alias or a number.
@@ -203,9 +202,11 @@ class Registry:
             raise UsageError(
                 f"{source}: has no {' or '.join(MODELS)}; every version needs a model."
             )
-        if self.is_new:
+        versions = self.versions
+        if not versions:
             self._write(MANIFEST_NAME, RegistryManifest())
-        version = f"{int(self.versions[-1]) + 1 if self.versions else 1:06d}"
+            self.complete()
+        version = f"{int(versions[-1]) + 1 if versions else 1:06d}"
         manifest = VersionManifest(
             version=version,
             created=datetime.now(UTC),
@@ -218,6 +219,15 @@ class Registry:
         self.storage.add_folder(source, checksums, f"{VERSIONS}/{version}", content)
         self.nominate(version)
         return version
+
+    def complete(self) -> None:
+        """Write aliases and ledger where they are missing: no alias is set, and nothing is spent.
+
+        Only somebody who has no copy of these files does this for a registry with versions.
+        """
+        for name, content in ((ALIASES_NAME, Aliases()), (LEDGER_NAME, Ledger())):
+            if self.storage.read(name) is None:
+                self._write(name, content)
 
     def nominate(self, version: str) -> None:
         """Make a version the challenger, unless the version is the champion."""
@@ -295,20 +305,11 @@ class Registry:
     @property
     def ledger(self) -> Ledger:
         """The tests of challengers against champions."""
-        content = self.storage.read(LEDGER_NAME)
-        return Ledger() if content is None else self._parse(Ledger, content, LEDGER_NAME)
+        return self._of_all(Ledger, LEDGER_NAME)
 
-    def record(self, entry: Entry, chosen_on: Iterable[str] = ()) -> None:
-        """Add a test to the ledger; call this with the lock held, before the promotion.
-
-        Parameters
-        ----------
-        entry
-            The test.
-        chosen_on
-            Digests of the queries that the test has chosen the next champion on.
-        """
-        self._write(LEDGER_NAME, self.ledger.with_entry(entry).with_chosen_on(chosen_on))
+    def record(self, entry: Entry) -> None:
+        """Add a test to the ledger; call this with the lock held, before the promotion."""
+        self._write(LEDGER_NAME, self.ledger.with_entry(entry))
 
     def per_query(self, version: str) -> PerQuery:
         """Measures of a version on the queries held out."""
@@ -329,6 +330,20 @@ class Registry:
             self._parse(RegistryManifest, content, MANIFEST_NAME)
         elif [name for name in self.storage.files("") if not name.startswith(".")]:
             raise DataError(f"{self}: is not a registry (no {MANIFEST_NAME}), and not empty.")
+
+    def _of_all(self, kind: type[M], name: str) -> M:
+        """Content of a file that every registry with versions has; as written first if new."""
+        content = self.storage.read(name)
+        if content is not None:
+            return self._parse(kind, content, name)
+        if versions := self.versions:
+            raise DataError(
+                f"{self}: {name} is missing, and there are versions up to {versions[-1]}. Restore "
+                "the file from a copy of the registry. Without a copy name the champion with "
+                f"`dranking registry promote {self} VERSION`, which begins missing files anew; a "
+                "new ledger forgets what was spent of the budget of false promotions."
+            )
+        return kind()
 
     def _write(self, name: str, content: BaseModel) -> None:
         self.storage.write(name, _text(content))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 import numpy as np
@@ -10,15 +10,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.files.places import Place
-from dranking.metrics.comparison.significance import FEWEST_QUERIES
-from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery, read_per_query
-from dranking.retrain.config.gate_table import GateConfig
-from dranking.retrain.gate.budget import Allowance, allowance_of, statement
-from dranking.retrain.gate.fresh_queries import fresh_part, fresh_rows, query_id_digests
-from dranking.retrain.gate.gate import Reason, Verdict, judge
-from dranking.retrain.gate.ladder import climb, rounded
-from dranking.retrain.registry.ledger import Entry, Ledger
+from dranking.retrain.gate.budget import allowance_of
+from dranking.retrain.gate.comparison import Reason
+from dranking.retrain.gate.gate import Verdict, judge, verdict_of
+from dranking.retrain.registry.ledger import Entry
 from dranking.retrain.registry.registry import PER_QUERY_NAME
 from dranking.retrain.results import Evaluated, Fitted
 from dranking.retrain.workflow import Run
@@ -45,20 +41,20 @@ def judge_night(
     segments
         (n_queries,) segment of every judged query; None without segments.
     """
-    rules, against, ledger = run.config.gate, evaluated.against, run.registry.ledger
-    champion = None if against is None else read_per_query(per_query_file(run, "champion"))
-    left = None if against is None else allowance_of(rules, ledger, run.run_id, against)
-    part, rows = None, None
-    if rules.rotate is not None and champion is not None:
-        made = ledger.find(run.run_id, against or "")
-        part, rows = _fresh(rules, challenger, ledger, made)
-    if rows is not None:
-        challenger = challenger.take(rows)
-        champion = None if champion is None else champion.take(rows)
-        segments = None if segments is None else segments.take(pa.array(rows))
-    exhausted = rules.rotate is not None and champion is not None and part is None
-    left = None if exhausted else left
-    verdict = judge(
+    rules, against = run.config.gate, evaluated.against
+    champion = left = None
+    if against is not None:
+        champion = read_per_query(per_query_file(run, "champion"))
+        left = allowance_of(rules, run.registry.ledger, run.run_id, against)
+        if rules.queries == "new":
+            rows = _new_rows(run, challenger, against)
+            if not len(rows):
+                text = f"no query was judged after version {against} was chosen"
+                found = [Reason("queries", False, 0.0, 1.0, text)]
+                return verdict_of(rules, found, None, fitted.n_features, evaluated.drift, None)
+            challenger, champion = challenger.take(rows), champion.take(rows)
+            segments = None if segments is None else segments.take(pa.array(rows))
+    return judge(
         rules,
         challenger,
         champion,
@@ -67,10 +63,15 @@ def judge_night(
         drift=evaluated.drift,
         allowance=left,
     )
-    if exhausted:
-        verdict = _without_fresh_queries(verdict, rules)
-    verdict = replace(verdict, part=part, statement=_statement(rules, verdict, left))
-    return _on_the_ladder(rules, verdict, ledger, challenger, champion)
+
+
+def _new_rows(run: Run, judged: PerQuery, champion: str) -> NDArray[np.int64]:
+    """Rows of the queries that the champion was not chosen on; all rows for a first champion."""
+    registry, chosen_on = run.registry, set[str]()
+    if registry.manifest(champion).lineage.get("champion") is not None:
+        chosen_on = set(map(str, registry.per_query(champion).query_ids.to_pylist()))
+    ids = judged.query_ids.to_pylist()
+    return np.array([row for row, each in enumerate(ids) if str(each) not in chosen_on], np.int64)
 
 
 def record_night(
@@ -93,31 +94,18 @@ def record_night(
     """
     if verdict.test is None or against is None:
         return
-    rules, ledger = run.config.gate, run.registry.ledger
-    number, n_promotions = (
-        ledger.lond_count(run.run_id, against) if verdict.test.kind == "e-lond" else (0, 0)
-    )
     entry = Entry(
         time=datetime.now(UTC),
         run_id=run.run_id,
         version=version,
         against=against,
         judged=fingerprint,
-        budget=rules.false_discovery_rate or rules.budget or 0.0,
-        number=number,
-        n_promotions=n_promotions,
-        part=verdict.part,
-        reported=verdict.reported,
+        budget=run.config.gate.false_promotions_per_year,
         metric=run.config.judged_by,
         accepted=verdict.accepted,
         **asdict(verdict.test),
     )
-    chosen_on: list[str] = []
-    if verdict.accepted and verdict.part is not None and rules.rotate is not None:
-        query_ids = read_per_query(per_query_file(run, "challenger")).query_ids
-        rows = fresh_rows(query_ids, verdict.part, rules.rotate)
-        chosen_on = query_id_digests(query_ids.take(pa.array(rows)))
-    run.registry.record(entry, chosen_on)
+    run.registry.record(entry)
 
 
 def per_query_file(run: Run, role: str) -> Place:
@@ -125,60 +113,3 @@ def per_query_file(run: Run, role: str) -> Place:
     if role == "challenger":
         return run.version_folder / PER_QUERY_NAME
     return run.folder / f"{role}.parquet"
-
-
-def _fresh(
-    rules: GateConfig, judged: PerQuery, ledger: Ledger, made: Entry | None
-) -> tuple[int | None, NDArray[np.int64] | None]:
-    """Part and rows of the judged queries that no champion was chosen on; None if none are left.
-
-    A test that is made again is made on the same part.
-    """
-    n_parts = rules.rotate or 1
-    if made is not None and made.part is not None:
-        return made.part, fresh_rows(judged.query_ids, made.part, n_parts)
-    part = fresh_part(judged, rules.metric, n_parts, ledger.chosen_on)
-    if part is None:
-        return None, None
-    return part, fresh_rows(judged.query_ids, part, n_parts, ledger.chosen_on)
-
-
-def _without_fresh_queries(verdict: Verdict, rules: GateConfig) -> Verdict:
-    """The verdict where no part of the judged queries is left to judge on."""
-    text = (
-        f"no part of {rules.rotate} has {FEWEST_QUERIES} judged queries on which no champion was "
-        "chosen, where queries of unequal weights count for less; add judged queries to "
-        "data.holdout, or remove gate.rotate"
-    )
-    reason = Reason("rotate", False, 0.0, float(FEWEST_QUERIES), text)
-    return replace(verdict, accepted=False, reasons=(*verdict.reasons, reason), test=None)
-
-
-def _statement(rules: GateConfig, verdict: Verdict, left: Allowance | None) -> str:
-    test = verdict.test
-    if test is None or left is None:
-        return ""
-    return statement(verdict.accepted, test.evidence, rules.metric, left)
-
-
-def _on_the_ladder(
-    rules: GateConfig,
-    verdict: Verdict,
-    ledger: Ledger,
-    challenger: PerQuery,
-    champion: PerQuery | None,
-) -> Verdict:
-    """The verdict with the best mean so far, in steps, if the configuration asks for that."""
-    step = rules.ladder_step
-    if step is None or champion is None:
-        return verdict
-    ours, theirs = (m.summary().metrics[rules.metric] for m in (challenger, champion))
-    same = [e for e in ledger.entries if e.metric == rules.metric and e.reported is not None]
-    before = same[-1].reported if same else None
-    best = rounded(theirs, step) if before is None else before
-    sign = 1.0 if higher_is_better(rules.metric) else -1.0
-    after = climb(best, ours, step, sign)
-    change = round(sign * (after - best), 12)
-    text = f"best {rules.metric} so far {after:g} in steps of {step:g}, {change:+g} by this night"
-    parts = [part for part in (verdict.statement, text) if part]
-    return replace(verdict, reported=after, statement="; ".join(parts))

@@ -15,7 +15,6 @@ from dranking.report.card import model_card
 from dranking.report.page import render
 from dranking.report.sections import page_of
 from dranking.retrain.gate.gate import Verdict
-from dranking.retrain.gate.night_level import resampling_of
 from dranking.retrain.results import Evaluated, Ingested, StatisticsUpdate
 from dranking.retrain.stages.stage_inputs import segments_of, stored_model
 from dranking.retrain.workflow import Run, Workflow
@@ -42,6 +41,7 @@ def model_card_of(
             "n_queries": evaluated.n_queries,
             "metrics": evaluated.metrics,
             "accepted": verdict.accepted,
+            "decision": verdict.decision,
         },
         origin={
             "run": run.run_id,
@@ -90,11 +90,11 @@ def report_of(
     parts, notes = run.source_names["train"], (*run.notes, *ingested.notes)
     content = replace(
         content,
-        verdict=asdict(verdict),
+        verdict=asdict(verdict) | {"decision": verdict.decision},
         segments=None if content.challenger is None else segments_of(run, content.challenger),
         drift=_largest_shifts(evaluated),
         max_drift=config.gate.max_drift,
-        resampling=resampling_of(config.gate),
+        resampling=config.gate.resampling,
         facts={
             **content.facts,
             "run": run.run_id,

@@ -46,14 +46,22 @@ def test_a_night(dranking, stream, tmp_path):
     assert (code, json.loads(out)["done"]) == (0, [])
 
 
-def test_a_rejected_challenger_is_exit_code_4(dranking, stream):
+def test_a_rejected_challenger_is_the_normal_night(dranking, stream):
     dranking("retrain", "retrain.toml")
     stream.night(2)
-    code, out, err = dranking("retrain", "retrain.toml", "--set", "gate.max_features=1", "--json")
-    assert code == 4
-    assert json.loads(out)["accepted"] is False
+    call = ["retrain", "retrain.toml", "--set", "gate.max_features=1", "--json"]
+    code, out, err = dranking(*call)
+    assert code == 0
+    assert (json.loads(out)["accepted"], json.loads(out)["decision"]) == (False, "rejected")
     assert "the champion stays" in err
     assert "4 features, at most 1" in err
+    code, out, _ = dranking(*call, "--reject-exit", "4")
+    assert (code, json.loads(out)["unchanged"], json.loads(out)["decision"]) == (
+        4,
+        True,
+        "rejected",
+    )
+    assert dranking("retrain", "retrain.toml", "--reject-exit", "4")[0] == 0  # accepted
 
 
 def test_a_dry_run_writes_nothing(dranking, stream):
@@ -96,7 +104,8 @@ def test_the_script_does_the_same(stream, capsys):
     assert main(["retrain.toml"]) == 0
     assert json.loads(capsys.readouterr().out)["version"] == "000001"
     stream.night(2)
-    assert main(["retrain.toml", "--set", "gate.max_features=1"]) == 4
+    rejected = ["retrain.toml", "--set", "gate.max_features=1"]
+    assert [main(rejected), main([*rejected, "--reject-exit", "4"])] == [0, 4]
     assert main(["absent.toml"]) == 2
     assert "cannot be read" in capsys.readouterr().err
 
@@ -115,9 +124,9 @@ def test_a_run_without_anything_new_says_so(dranking, stream):
 def test_who_is_champion_is_said_as_it_is_now(dranking, stream):
     dranking("retrain", "retrain.toml")
     stream.night(2)
-    dranking("retrain", "retrain.toml", "--set", "gate.minimum_effect=-1")
+    dranking("retrain", "retrain.toml")
     assert dranking("registry", "rollback", "registry")[0] == 0
-    arguments = ["retrain", "retrain.toml", "--set", "gate.minimum_effect=-1"]
+    arguments = ["retrain", "retrain.toml"]
     code, out, _ = dranking(*arguments, "--json")
     assert (code, json.loads(out)["aliases"]["champion"]) == (0, "000001")
     assert "the champion is 000001" in dranking(*arguments)[1]
@@ -136,7 +145,7 @@ def test_a_plan_knows_of_a_champion_promoted_meanwhile(dranking, stream, monkeyp
 
     for night in (1, 2):
         stream.night(night)
-        dranking("retrain", "retrain.toml", "--set", "gate.minimum_effect=-1")
+        dranking("retrain", "retrain.toml")
 
     def failing(*inputs):
         raise TryAgainError("the disk is away")
@@ -149,7 +158,7 @@ def test_a_plan_knows_of_a_champion_promoted_meanwhile(dranking, stream, monkeyp
     def planned():
         return json.loads(dranking("retrain", "retrain.toml", "--dry-run", "--json")[1])["stages"]
 
-    assert planned() == ["export", "publish"]
+    assert planned() == ["gate", "export", "publish"]
     Registry("registry").promote("1")
     assert planned() == ["evaluate", "gate", "export", "publish"]
 

@@ -1,4 +1,4 @@
-"""The simulation of the nightly gate: the budget holds, and the naive gate promotes by chance."""
+"""The simulation of the nightly gate: its bets, levels and distributions, and a few years."""
 
 import json
 
@@ -6,65 +6,76 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dranking.retrain.gate.false_discoveries import difference_e_value
-from pipelines.reproduce import nightly_gate
+from pipelines.reproduce import gate_years, nightly_gate
+from tests.reference.bets import final_capital
 
 
-def test_false_promotions_of_a_few_years(monkeypatch, capsys):
-    monkeypatch.setattr(nightly_gate, "NIGHTS", 60)
-    nightly_gate.main(["--years", "40", "--queries", "50", "--json"])
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    found = {(row["case"], row["gate"]): row for row in rows}
-    assert len(found) == 24
-    one, ledger = found["a", "one test"], found["a", "ledger"]
-    assert one["false promotions a year"] > 0.3 > ledger["false promotions a year"]
-    assert all(row["true promotions a year"] == 0 for row in rows if row["case"] == "a")
-    assert all(len(row["quality by quarter"]) == 4 for row in rows)
-    assert found["b", "one test"]["quality by quarter"][-1] > 0
-    nothing = found["b", "ledger"]
-    assert (nothing | {"gate": ""}) == (found["b", "Bonferroni"] | {"gate": ""})
+def test_tables_of_a_few_years(monkeypatch, capsys):
+    monkeypatch.setattr(nightly_gate, "SIZES", (20,))
+    monkeypatch.setattr(nightly_gate, "NIGHTS", 10)
+    nightly_gate.main(["--years", "8", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    by_name = {row["differences"]: row for row in found["fresh"] if row["tests"] == "day"}
+    assert len(found["reused"]) == len(found["direction"]) == len(found["chosen"]) == 8
+    for row in by_name.values():
+        assert row["bets, 20"] == "0.000 +- 0.000"
+    assert float(by_name["rare losses"]["Student, 20"].split()[0]) > 100  # of 365
+    assert float(by_name["normal"]["Student, 20"].split()[0]) < 2
+    ageing = {row["tests"]: row for row in found["better"] if row["case"] == "ageing"}
+    assert float(ageing["quarter"]["Student: gain"]) > 0.05
+    assert len(found["clicks"]) == 2
 
 
-def test_challengers_that_inherit_luck_are_promoted_again_and_again(monkeypatch):
-    """The promotions of plain t-tests, on the queries of one year each."""
-    rng, n_nights, promoted = np.random.default_rng(0), 60, 0
-    critical = stats.t.ppf(0.975, 49)
-    for _ in range(40):
-        champion = rng.normal(size=50)
-        for _ in range(n_nights):
-            challenger = 0.9 * champion + np.sqrt(1 - 0.9**2) * rng.normal(size=50)
-            difference = challenger - champion
-            if difference.mean() > critical * difference.std(ddof=1) / np.sqrt(50):
-                champion, promoted = challenger, promoted + 1
-    found = {}
-    monkeypatch.setattr(nightly_gate, "NIGHTS", n_nights)
-    pool = np.random.default_rng(1).normal(size=5_000)
-    for luck in ("inherited", "own"):
-        rows = nightly_gate.simulate("a", pool, 40, 50, luck)
-        [row] = [row for row in rows if row["gate"] == "one test"]
-        found[luck] = row["false promotions a year"]
-    # Both counts are about 40: their difference has a standard deviation of .2 a year.
-    assert found["inherited"] == pytest.approx(promoted / 40, abs=0.6)
-    assert found["own"] < 0.7 * found["inherited"]
+@pytest.mark.parametrize("name", ["normal", "tied", "log-normal losses", "rare losses"])
+def test_differences_have_the_mean_zero(name):
+    pool = nightly_gate.pools(None)[name].astype(float)
+    assert abs(pool.mean()) < 1e-6
+    assert np.abs(pool).max() <= 1.0
 
 
-def test_bets_are_those_of_the_gate():
-    differences = np.random.default_rng(0).normal(0.05, 0.2, (3, 40)).clip(-1, 1)
-    expected = [difference_e_value(row, np.ones(40)) for row in differences]
-    np.testing.assert_allclose(nightly_gate.e_values(differences), expected)
+def test_differences_of_models_have_the_mean_zero(mq2008):
+    pool = nightly_gate.pools(mq2008)["MQ2008"].astype(float)
+    assert abs(pool.mean()) < 1e-6
+    assert 0.01 < pool.std() < 0.3
 
 
-def test_a_part_of_the_queries_serves_until_a_champion_was_chosen_on_it():
-    rotation = nightly_gate.Rotation(2, [0.05] * 9)
-    rng = np.random.default_rng(0)
-    won, lost = rng.normal(1.0, 0.1, 40), rng.normal(-1.0, 0.1, 40)
-    both = np.stack([won, np.where(np.arange(40) < 10, won, lost)])
-    found = np.array([rotation(night, both) for night in range(6)])
-    assert found.sum(axis=0).tolist() == [4, 1]  # four parts; the first part alone is better
+@pytest.mark.parametrize("rule", ["bets", "Student"])
+def test_promotions_are_those_of_plain_tests(rule):
+    """Years of one night: a part of the champion's luck, something new, and an improvement."""
+    rng, level = np.random.default_rng(0), 0.2
+    own = rng.normal(0, 0.15, (300, 40)).astype(np.float32)
+    luck = rng.normal(0, 0.3, (300, 40)).astype(np.float32)
+    better = np.where(np.arange(300) < 150, 0.15, 0.0)
+    years = gate_years.Years(rule, "reused", luck.copy(), np.zeros_like(luck))
+    years.judge(level, own, better)
+    expected = []
+    for row in range(300):
+        x = own[row].astype(float) - 0.1 * luck[row].astype(float) + better[row]
+        if rule == "bets":
+            expected.append(final_capital(x.clip(-1, 1).tolist()) >= 1 / level)
+        else:
+            expected.append(stats.ttest_1samp(x, 0, alternative="greater").pvalue < level)
+    won = np.array(expected)
+    assert 20 < won.sum() < 200
+    np.testing.assert_array_equal(years.true + years.false > 0, won)
+    assert years.true.sum() == won[:150].sum()
+    np.testing.assert_allclose(years.quality, np.where(won, better, 0))
+    np.testing.assert_allclose(years.luck[~won], luck[~won])
+    np.testing.assert_allclose(years.luck[won], 0.9 * luck[won] + own[won], atol=1e-6)
+
+
+def test_challengers_go_on_in_the_last_direction():
+    last = np.array([[0.2, -0.1], [0.0, 0.0]], dtype=np.float32)
+    own = np.array([[0.1, 0.3], [0.1, 0.3]], dtype=np.float32)
+    years = gate_years.Years("Student", "direction", np.zeros_like(last), last.copy())
+    years.judge(0.4999, own, np.zeros(2))
+    root = np.sqrt(0.75)
+    moved = [[0.1 + root * 0.1, -0.05 + root * 0.3], [0.1, 0.3]]
+    np.testing.assert_allclose(years.last, moved, rtol=1e-6)
 
 
 def test_levels_of_a_year_are_the_budget():
-    assert sum(nightly_gate.ledger_levels()) == pytest.approx(nightly_gate.BUDGET)
-    weekly = nightly_gate.ledger_levels(every=7)
-    assert weekly[7] == pytest.approx(7 * nightly_gate.BUDGET / 365)
-    assert sum(weekly) <= nightly_gate.BUDGET
+    for every, n_tests in (("day", 365), ("month", 12), ("quarter", 4)):
+        levels = gate_years.levels_of(every)
+        assert sum(level > 0 for level in levels) == n_tests
+        assert sum(levels) == pytest.approx(gate_years.BUDGET, rel=0.01)

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from dranking.cli.app import run
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.files.json_files import sealed_json
 from dranking.retrain.registry.registry import Registry
@@ -151,6 +152,36 @@ def test_hostile_files_are_refused(location, source, name, content, message):
     registry.storage.write(name, content if isinstance(content, bytes) else sealed_json(content))
     with pytest.raises(DataError, match=message):
         registry.promote("1")
+
+
+@pytest.mark.parametrize("name", ["aliases.json", "ledger.json"])
+def test_missing_files_open_no_doors(location, source, name):
+    """A registry with versions has aliases and a ledger; promotion by hand begins them anew."""
+    registry = Registry(location)
+    for _ in range(2):
+        registry.promote(registry.add(source))
+    (registry.storage.root / name).unlink()
+    message = (
+        rf"{name} is missing, .*up to 000002\. Restore .*`dranking registry promote .* VERSION`"
+    )
+    with pytest.raises(DataError, match=message):
+        _ = registry.aliases if name == "aliases.json" else registry.ledger
+    assert run(["registry", "list", str(location)]) == 3
+    assert run(["registry", "promote", str(location), "1"]) == 0
+    assert (registry.aliases.champion, registry.ledger.entries) == ("000001", ())
+
+
+def test_a_new_registry_has_aliases_and_a_ledger_before_its_first_version(location, source):
+    """Killed between them, the next one goes on."""
+    registry = Registry(location)
+    registry.complete()
+    (registry.storage.root / "ledger.json").unlink()
+    registry.storage.write(
+        "manifest.json", sealed_json({"format": "dranking-registry", "schema_version": 2})
+    )
+    assert (registry.aliases.champion, registry.ledger.entries) == (None, ())
+    assert registry.add(source) == "000001"
+    assert registry.ledger.entries == ()
 
 
 def of_version(registry, version, name):

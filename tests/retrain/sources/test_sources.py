@@ -202,7 +202,7 @@ def test_a_bad_part_is_set_aside_and_named_until_it_is_solved(stream):
     assert not list((stream.folder / "work" / "quarantine").iterdir())
 
 
-WITHDRAWN = ["gate.minimum_effect=-1", "gate.lower_bound=-1", "gate.max_drift=100"]
+WITHDRAWN = ["gate.max_drift=100"]
 
 
 def test_a_withdrawn_part_is_said_and_the_champion_measured_anew(stream):

@@ -12,7 +12,7 @@ from tests.reference.off_policy import ends_of_difference, page_value
 from tests.retrain.workflows.test_clicks import N_QUERIES, A, Shop, weights_of
 
 ARMS = tuple("abcdef")
-ON_CLICKS = ("gate.minimum_effect=0", "clicks.reward=clicks@3", "export.report=false")
+ON_CLICKS = ("gate.minimum_effect=0.001", "clicks.reward=clicks@3", "export.report=false")
 
 
 class UnjudgedShop(Shop):
@@ -22,7 +22,7 @@ class UnjudgedShop(Shop):
         super().__init__(folder)
         config = folder / "retrain.toml"
         lines = config.read_text().splitlines()
-        dropped = ("holdout", "lower_bound")
+        dropped = ("holdout", "false_promotions")
         kept = [line for line in lines if not line.startswith(dropped)]
         config.write_text("\n".join(kept))
         rows, _ = simulated_rows(1, A, n_queries=N_QUERIES, n_arms=6, sessions=60)
@@ -91,7 +91,7 @@ def test_the_gate_compares_values_on_later_clicks(shop):
     assert entry.judged.startswith("clicks of 2026-01-04 to 2026-01-04")
     page = registry.read("000002", "report.html").decode()
     assert "challenger, clicks@3 of later clicks" in page
-    assert "accepted at level 0.0014" in page
+    assert "accepted at level 0.0014 (day, approximate)" in page
     assert registry.aliases.champion == "000002"
 
 
@@ -148,8 +148,8 @@ def test_clicks_of_the_training_are_not_judged_on(shop):
 
 
 def test_rules_about_judged_queries_need_them(shop):
-    with pytest.raises(UsageError, match=r"gate\.rotate: needs the judged queries"):
-        shop.night("gate.rotate=2")
+    with pytest.raises(UsageError, match=r"gate\.max_segment_loss: needs"):
+        shop.night("gate.max_segment_loss=0.1", "data.segments=s.parquet")
     text = (shop.folder / "retrain.toml").read_text()
     start, stop = text.index("[clicks]"), text.index("[model]")
     (shop.folder / "retrain.toml").write_text(text[:start] + text[stop:])

@@ -59,8 +59,7 @@ class Texts:
             [gate]
             metric = "map"
             resamples = 100
-            minimum_effect = -0.1
-            lower_bound = -0.2
+            false_promotions_per_year = 1000
             [registry]
             location = "{self.folder}/registry"
             [run]
@@ -256,7 +255,7 @@ def test_a_night_in_an_object_store_is_that_on_disk(texts, bucket):
 def test_old_copies_are_deleted_and_kept_ones_are_what_was_there(texts):
     for night in (1, 2, 3):
         texts.night(night)
-        texts.run("data.window=2", "gate.minimum_effect=-1", "gate.lower_bound=-1")
+        texts.run("data.window=2")
     copies = {
         hashlib.sha256(path.read_bytes()).hexdigest()
         for path in (texts.folder / "work" / "parts").glob("*.parquet")

@@ -37,8 +37,7 @@ propensities = "{folder}/propensities.json"
 [model]
 kind = "rankrls"
 [gate]
-lower_bound = -1
-minimum_effect = -1
+false_promotions_per_year = 1000
 max_drift = 100
 resamples = 50
 [registry]
