@@ -46,7 +46,10 @@ def jobs(data):
     rng = np.random.default_rng(0)
     vectors = rng.random((60, 12)) * (rng.random((60, 12)) < 0.4)
     words = [f"w{i}" for i in range(12)]
-    topics = collection(vectors, labels=rng.integers(3, size=60), words=words)
+    labels = rng.integers(3, size=60)
+    vectors[np.arange(60), labels] += 2.0
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    topics = collection(vectors, labels=labels, words=words)
 
     def fitted(make, *arguments):
         def run(executor, checkpoint=None):
