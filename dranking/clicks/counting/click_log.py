@@ -136,7 +136,7 @@ def check_first_position(first_position: int, found: Counter[str], n_sessions: i
             "positions from 0, give --first-position 0; if such a position is a missing one, leave "
             "these rows out with --filter."
         )
-    if first_position == 0 and not found[FIRST]:
+    if first_position == 0 and n_sessions and not found[FIRST]:
         raise DataError(
             "no event is at position 0, so that the log counts positions from 1; leave "
             "--first-position 0 out."

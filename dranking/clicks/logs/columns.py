@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dranking.errors import UsageError
+
 LogForm: TypeAlias = Literal["rows", "lists", "ubi"]
 
 
@@ -39,6 +41,11 @@ class LogColumns:
     filters
         Columns of filters, texts or lists of texts: a query with other filters is another one, with
         the id ``text | value | value``. Without any value the id is the text.
+
+    Raises
+    ------
+    UsageError
+        If the first position is neither 0 nor 1.
     """
 
     session: str = "session"
@@ -54,6 +61,10 @@ class LogColumns:
     context: tuple[str, ...] = ()
     first_position: Literal[0, 1] = 1
     filters: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.first_position not in (0, 1):
+            raise UsageError(f"first_position is {self.first_position}; it is 1 or 0.")
 
     @property
     def needed(self) -> tuple[str, ...]:

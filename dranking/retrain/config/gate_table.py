@@ -36,8 +36,9 @@ class GateConfig(BaseModel):
         promotion a period, 365 for every = "day", asks for no test.
     every
         Period of the tests, "day", "week", "month" or "quarter" in UTC. Nights train a challenger
-        all the same; the first one of a period whose other rules pass takes the test. Rarer tests
-        have more of the budget each, and need fewer queries.
+        all the same; the first one of a period that `max_features` and `max_drift` accept takes the
+        test, whatever the rules about its measures say. Rarer tests have more of the budget each,
+        and need fewer queries.
     queries
         The judged queries that all rules are about: "all", or "new" ones, which were judged after
         the champion was chosen. The test then holds whatever was promoted before.

@@ -15,6 +15,7 @@ from dranking.retrain.config.gate_table import GateConfig
 from dranking.retrain.gate.bets import POWER, detectable, fewest_queries, queries_needed
 from dranking.retrain.registry.ledger import (
     DAYS,
+    LARGEST,
     YEAR,
     Entry,
     Ledger,
@@ -168,9 +169,9 @@ def price(differences: Array, shares: Array, level: float, every: Period, budget
         f"{least:,}"
     ]
     for rarer in list(DAYS)[list(DAYS).index(every) + 1 :]:
-        larger = min(budget * DAYS[rarer] / YEAR, 1.0)
+        larger = min(budget * DAYS[rarer] / YEAR, LARGEST)
         found = detectable(differences, shares, larger)
-        if found is not None and larger < 1.0:
+        if found is not None:
             parts.append(f'gate.every = "{rarer}" finds {found:.2g} (level {larger:.2g})')
     return "; ".join(parts)
 

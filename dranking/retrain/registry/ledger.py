@@ -51,7 +51,8 @@ LARGEST: Final = 0.5
 """Largest level of a test."""
 
 KEPT: Final = 2 * YEAR
-"""Age in days from which entries are left out of the ledger."""
+"""Number of entries that the ledger keeps: with one test a day, those of two years at least. Their
+age says nothing, since a clock may have been wrong."""
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -118,7 +119,7 @@ class Ledger(BaseModel):
     Attributes
     ----------
     entries
-        The tests of the last two years, oldest first.
+        The newest tests, as many as days of two years, oldest first.
     """
 
     model_config = _STRICT
@@ -138,9 +139,9 @@ class Ledger(BaseModel):
         the earlier one: its level was spent then.
         """
         made = self.find(entry.run_id, entry.against)
-        kept = [e for e in self.entries if (entry.time - e.time).days < KEPT or e is made]
+        kept = list(self.entries)
         if made is None:
-            kept.append(entry)
+            kept = [*kept, entry][-KEPT:]
         else:
             kept[kept.index(made)] = entry.model_copy(update={"time": made.time})
         return self.model_copy(update={"entries": tuple(kept)})

@@ -21,13 +21,17 @@ def judged_ids(parts: Parts, sources: Mapping[str, Sequence[Source]]) -> pa.Arra
 
     A query of several parts is compared as a whole, and each of its parts by itself.
     """
-    judged = [source for use, found in sources.items() if use != "train" for source in found]
+    # An id may stand for other queries in data of another use.
+    judged = [
+        _documents(parts, found) for use, found in sources.items() if use != "train" and found
+    ]
     if not judged:
         return pa.array([], pa.string())
-    ids, digests = _documents(parts, judged)
+    ids, digests = (list(each) for each in zip(*judged, strict=True))
     own_ids, own_digests = _documents(parts, sources["train"])
-    same = np.isin(own_digests, digests[digests != 0])
-    return pa.concat_arrays([ids, own_ids.filter(pa.array(same))]).unique()
+    wanted = np.concatenate(digests)
+    same = np.isin(own_digests, wanted[wanted != 0])
+    return pa.concat_arrays([*ids, own_ids.filter(pa.array(same))]).unique()
 
 
 def _documents(parts: Parts, sources: Sequence[Source]) -> tuple[pa.Array, Words]:

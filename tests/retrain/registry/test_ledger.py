@@ -127,9 +127,29 @@ def test_a_test_that_is_run_again_keeps_its_level_and_place():
     assert [(e.run_id, e.time) for e in again.entries] == [("r", START), ("s", START + DAY)]
     assert again.entries[0].accepted
     much_later = again.with_entry(entry(START + 735 * DAY, 0.003))
-    assert [(e.run_id, e.time) for e in much_later.entries] == [("r", START)]
-    later = again.with_entry(entry(START + 800 * DAY, run_id="t"))
-    assert [e.run_id for e in later.entries] == ["t"]
+    assert [(e.run_id, e.time) for e in much_later.entries] == [("r", START), ("s", START + DAY)]
+
+
+def test_the_newest_tests_of_two_years_of_nights_are_kept():
+    ledger = Ledger()
+    for night in range(800):
+        ledger = ledger.with_entry(entry(START + night * DAY, run_id=str(night)))
+    assert [e.run_id for e in ledger.entries] == [str(night) for night in range(70, 800)]
+
+
+@pytest.mark.parametrize("every", PERIODS)
+def test_a_clock_that_was_years_ahead_once_begins_no_new_budget(every):
+    """The level of that night has a wrong date, and counts as one test at the most."""
+    ledger, levels = Ledger(), np.zeros(500)
+    for night in range(500):
+        today = FIRST + (night + 3650 * (night == 300)) * DAY
+        if next_test(0.5, ledger.spent, today, every) == today:
+            levels[night] = next_level(0.5, ledger.spent, today, every)
+            time = datetime(today.year, today.month, today.day, tzinfo=UTC)
+            ledger = ledger.with_entry(entry(time, levels[night], run_id=str(night)))
+    sums = np.convolve(levels, np.ones(365), "valid")
+    assert sums.max() <= 0.5 + levels[300] + 1e-12
+    assert len(ledger.entries) == (levels > 0).sum()
 
 
 def test_a_second_test_of_a_day_is_refused_with_the_date_of_the_next():

@@ -85,6 +85,23 @@ def test_a_query_of_several_parts_is_compared_as_a_whole(night):
     np.testing.assert_allclose(model.weights, fresh.weights, rtol=1e-6)
 
 
+def test_ids_of_validation_and_holdout_are_kept_apart(night):
+    """A query of two judged parts, whose id stands for another query in the validation data."""
+    first, second = in_two_parts(night)
+    whole = night.folder / "incoming" / "night-02.txt"
+    n = len(first) // 60
+    rows = [line for i in range(0, len(first), n) for p in (first, second) for line in p[i : i + n]]
+    whole.write_text("\n".join(line.replace("qid:555", "qid:444") for line in rows) + "\n")
+    for name, part in (("a", first), ("b", second)):
+        (night.folder / f"judged-{name}.txt").write_text("\n".join(part) + "\n")
+    night.write_queries(night.folder / "validation.txt", 3, 60, seed=555)
+    given = (f"data.holdout={night.folder}/judged-*.txt", "tune={}")
+    used = f"data.validation={night.folder}/validation.txt"
+    grid = ("model.regularization=2^-1..2^1", "tune={metric='ndcg@10'}")
+    assert run(night, *FIXED[:1], *given).results.ingest.n_left_out == 60
+    assert run(night, given[0], used, *grid).results.ingest.n_left_out == 60
+
+
 def test_a_part_of_a_query_is_compared_by_itself(night):
     lines, added = renumbered(night)
     n = len(lines) // 60
