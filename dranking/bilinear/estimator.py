@@ -172,7 +172,8 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         Warns
         -----
         ConvergenceWarning
-            If drawn training tuples have a larger mean hinge than under zero weights.
+            If the mean hinge of drawn training tuples is above 1.1 times that under zero weights,
+            and not by chance.
         """
         self._check_parameters()
         sides = self._checked_sides(documents, queries)

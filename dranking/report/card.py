@@ -40,7 +40,8 @@ def model_card(
         Exports of the model: name to content. The card has the SHA-256 of each.
     judged
         The judgement of the model: ``convention``, ``n_queries``, ``metrics`` (of challenger and
-        champion, by measure) and ``accepted``; None if the model was not judged.
+        champion, by measure), and perhaps ``accepted`` with ``decision``; None if the model was not
+        judged.
     origin
         Facts about the run: label to text.
     """

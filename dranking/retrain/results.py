@@ -204,6 +204,8 @@ class Published:
 
     Attributes
     ----------
+    registry
+        The registry, without secrets.
     version
         Version of the challenger in the registry.
     aliases
@@ -212,6 +214,7 @@ class Published:
         Old versions that were deleted.
     """
 
+    registry: str
     version: str
     aliases: dict[str, str | None]
     deleted: tuple[str, ...]

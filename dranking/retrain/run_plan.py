@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import dranking
@@ -14,7 +13,7 @@ from dranking.errors import DataError, UsageError
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists
 from dranking.retrain.config.config import RetrainConfig, config_text
-from dranking.retrain.gate.budget import forecast
+from dranking.retrain.gate.budget import allowance_of, forecast
 from dranking.retrain.gate.gate import Verdict
 from dranking.retrain.markers import marker_file, read_marker, read_unfinished
 from dranking.retrain.quarantine import QUARANTINE_NAME, Quarantine, SetAside
@@ -23,7 +22,8 @@ from dranking.retrain.results import STAGES, Evaluated, Published
 from dranking.retrain.sources.content_digests import DIGESTS_NAME, ContentDigests
 from dranking.retrain.sources.sources import Source, find_sources, unique
 from dranking.retrain.sources.withdrawal import Withdrawal, find_withdrawal
-from dranking.retrain.workflow import rival_of, run_folder
+from dranking.retrain.work_folder import names_in
+from dranking.retrain.workflow import run_folder
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ class Plan:
     relabelling
         The reason why all labels from clicks are made anew; empty where they are not.
     lost
-        The reason why a finished run is judged and published again; empty where it is not.
+        Sentences about versions that runs have published and the registry lacks. If this run is one
+        of them, the challenger is judged and published again.
     """
 
     run_id: str
@@ -76,7 +77,7 @@ class Plan:
     withdrawal: Withdrawal | None = None
     gate: str = ""
     relabelling: str = ""
-    lost: str = ""
+    lost: tuple[str, ...] = ()
 
     @property
     def sources(self) -> Mapping[str, Sequence[Source]]:
@@ -91,7 +92,7 @@ class Plan:
             for name, first in self.found.repeated
         )
         withdrawn = () if self.withdrawal is None else (self.withdrawal.text,)
-        anew = tuple(filter(None, (self.relabelling, self.lost)))
+        anew = (self.relabelling, *self.lost) if self.relabelling else self.lost
         return (*(note.text for note in self.found.set_aside), *repeated, *withdrawn, *anew)
 
     def as_json(self) -> dict[str, Any]:
@@ -133,19 +134,21 @@ def plan_run(
     forced = {from_stage, *(STAGES if force else ())}
     to_run = (s in forced or not exists(marker_file(folder, s)) for s in STAGES)
     first = next((number for number, runs in enumerate(to_run) if runs), len(STAGES))
-    lost = _lost(folder, run_id, registry) if first == len(STAGES) else ""
+    lost = _lost(config, registry)
+    is_lost = first == len(STAGES) and run_id in lost
     measured, judged = STAGES.index("evaluate"), STAGES.index("gate")
-    if first > judged and _is_judged_again(folder):
+    if first > judged and _is_judged_again(config, run_id, registry):
         first = judged
     # A finished run stays finished whichever version is the champion, unless it must be replaced.
     is_open = first < len(STAGES) or withdrawal is not None
-    if lost or (
+    if is_lost or (
         measured < first and is_open and _rival_changed(folder, run_id, registry, withdrawal)
     ):
         first = measured
-    power = forecast(config.gate, registry, config.judged_by)
+    own = run_id if first < len(STAGES) else ""  # a finished run says what the next one can do
+    power = forecast(config.gate, registry, config.judged_by, own)
     anew = _relabelling(config, registry)
-    return Plan(run_id, found, STAGES[first:], withdrawal, power, anew, lost)
+    return Plan(run_id, found, STAGES[first:], withdrawal, power, anew, tuple(lost.values()))
 
 
 def _relabelling(config: RetrainConfig, registry: Registry) -> str:
@@ -175,35 +178,44 @@ def _rival_changed(
     against = read_marker(folder, "evaluate", Evaluated).result.against
     back_to = None if withdrawal is None else withdrawal.back_to
     if back_to is None:
-        return against != rival_of(registry, run_id)
+        return against != registry.rival(run_id)
     return against != back_to and registry.manifest(back_to).run_id != run_id
 
 
-def _is_judged_again(folder: Place) -> bool:
+def _is_judged_again(config: RetrainConfig, run_id: str, registry: Registry) -> bool:
     """Whether other runs may have taken a test since, or the run can be tested today."""
+    folder = run_folder(config, run_id)
     if not exists(marker_file(folder, "publish")):
         return True
-    next_test = read_marker(folder, "gate", Verdict).result.next_test
-    return next_test is not None and next_test <= datetime.now(UTC).date().isoformat()
+    against = read_marker(folder, "evaluate", Evaluated).result.against
+    if read_marker(folder, "gate", Verdict).result.next_test is None or against is None:
+        return False
+    left = allowance_of(config.gate, registry.ledger, run_id, against)
+    return left is None or left.level > 0.0
 
 
-def _lost(folder: Place, run_id: str, registry: Registry) -> str:
-    """A sentence, if the registry lacks the version that a finished run has published.
+def _lost(config: RetrainConfig, registry: Registry) -> dict[str, str]:
+    """Sentences about the versions that runs have published and the registry lacks, by run.
 
     An older version than the newest one may have been deleted by the rule of `registry.keep`.
     """
-    version = read_marker(folder, "publish", Published).result.version
-    versions = registry.versions
-    if version in versions:
-        is_there = registry.manifest(version).run_id == run_id
-    else:
-        is_there = bool(versions) and int(version) < int(versions[-1])
-    if is_there:
-        return ""
-    return (
-        f"{registry}: has no version {version} of this run, as if it was restored from an older "
-        "copy; the challenger is judged and published again"
-    )
+    versions, found = registry.versions, {}
+    for run_id in names_in(config.run.place / "runs"):
+        folder = run_folder(config, run_id)
+        if not exists(marker_file(folder, "publish")):
+            continue
+        published = read_marker(folder, "publish", Published).result
+        version = published.version
+        if version in versions:
+            is_there = registry.manifest(version).run_id == run_id
+        else:
+            is_there = bool(versions) and int(version) < int(versions[-1])
+        if not is_there and published.registry == str(registry):
+            found[run_id] = (
+                f"{registry}: has no version {version} of run {run_id}, as if it was restored from "
+                "an older copy; the levels that were spent since are not in its ledger"
+            )
+    return found
 
 
 def _find(config: RetrainConfig, digests: ContentDigests) -> Found:

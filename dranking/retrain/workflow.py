@@ -73,26 +73,13 @@ class Run:
 
     @property
     def rival(self) -> str | None:
-        """The version that the challenger must beat, or None; see `rival_of`."""
-        return rival_of(self.registry, self.run_id)
+        """The version that the challenger must beat, or None; see `Registry.rival`."""
+        return self.registry.rival(self.run_id)
 
 
 def run_folder(config: RetrainConfig, run_id: str) -> Place:
     """Folder of a run in the working directory."""
     return config.run.place / "runs" / run_id
-
-
-def rival_of(registry: Registry, run_id: str) -> str | None:
-    """Version that the challenger of a run must beat; None if there is no such version.
-
-    The rival is the champion. If this very run has promoted its challenger to champion and is run
-    again, the rival is the previous champion.
-    """
-    aliases = registry.aliases
-    if aliases.champion is None:
-        return None
-    own = registry.manifest(aliases.champion).run_id == run_id
-    return aliases.previous if own else aliases.champion
 
 
 class Workflow(Protocol):

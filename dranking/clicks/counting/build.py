@@ -30,6 +30,7 @@ from dranking.clicks.counting.click_log import (
     MAX_BUCKETS,
     ClickFacts,
     ClickLog,
+    check_clicks_alone,
     check_first_position,
     checked_log,
     parse_window,
@@ -206,8 +207,9 @@ def _run(build: _Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickF
     facts = ClickFacts.of(n_events, found)
     nights: Counter[int] = sum((each.nights for each in counted), Counter())
     dropped = found["sessions_over_max_clicks"] + found["sessions_of_other_nights"]
-    check_first_position(build.log.columns.first_position, found, sum(nights.values()) + dropped)
+    check_first_position(found, sum(nights.values()) + dropped)
     facts.check(build.log.max_unmatched)
+    check_clicks_alone(found, build.log.max_unmatched)
     first_day = _check_nights(build, nights)
     merged = _merge(build, counted, n_buckets, first_day)
     facts.notes["sessions_before_window"] = sum(n for day, n in nights.items() if day < first_day)

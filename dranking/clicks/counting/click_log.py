@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from dranking.clicks.logs.columns import LogColumns, LogForm
-from dranking.clicks.logs.events import FIRST, FOUND_LATER, NOTES, PROBLEMS
+from dranking.clicks.logs.events import (
+    ALONE,
+    ALONE_AT_0,
+    ALONE_LOST,
+    AT_0,
+    FOUND_LATER,
+    NOTES,
+    POSITIONS_FROM_0,
+    PROBLEMS,
+)
 from dranking.clicks.logs.lists import UBI
 from dranking.clicks.store.click_store import check_date
 from dranking.errors import DataError, UsageError
@@ -122,25 +131,46 @@ class ClickFacts(NamedTuple):
         )
 
 
-def check_first_position(first_position: int, found: Counter[str], n_sessions: int) -> None:
-    """Raise DataError if sessions begin at position 0 in a log that is said to count from 1.
+def check_first_position(found: Counter[str], n_sessions: int) -> None:
+    """Raise DataError if a log that is said to count positions from 1 counts from 0, or reversely.
 
-    Their first results would be lost, and all others would count one position too high. On long
-    pages they are fewer than the events that may be unmatched. A log that is said to count from 0
-    needs an event there.
+    The first results of its sessions would be lost, and all others would count one position too
+    high. On long pages they are fewer than the events that may be unmatched. Clicks that came alone
+    are compared with all such clicks, since only they have positions in logs of the form `ubi`.
     """
-    n_zeros = found["positions_of_0"]
-    if n_zeros > max(1, MOST_AT_0 * n_sessions):
+    alone, shown = found[ALONE_AT_0], found["positions_of_0"] - found[ALONE_AT_0]
+    for n_zeros, n_all, what in (
+        (shown, n_sessions, "sessions"),
+        (alone, found[ALONE], "clicks that came alone"),
+    ):
+        if n_zeros > max(1, MOST_AT_0 * n_all):
+            raise DataError(
+                f"{n_zeros:,} events in {n_all:,} {what} are at position 0. If the log counts "
+                "positions from 0, give --first-position 0; if such a position is a missing one, "
+                "leave these rows out with --filter."
+            )
+    if not found[AT_0] and MOST_AT_0 * found[POSITIONS_FROM_0] >= 1:
         raise DataError(
-            f"{n_zeros:,} events in {n_sessions:,} sessions are at position 0. If the log counts "
-            "positions from 0, give --first-position 0; if such a position is a missing one, leave "
-            "these rows out with --filter."
+            f"none of {found[POSITIONS_FROM_0]:,} events is at position 0, so that the log counts "
+            "positions from 1; leave --first-position 0 out."
         )
-    if first_position == 0 and n_sessions and not found[FIRST]:
-        raise DataError(
-            "no event is at position 0, so that the log counts positions from 1; leave "
-            "--first-position 0 out."
-        )
+
+
+def check_clicks_alone(found: Counter[str], most: float) -> None:
+    """Raise DataError if a larger share than `most` of the clicks that came alone was left out.
+
+    They are few beside the impressions, whose share says little about them.
+    """
+    lost = {name: found[name] for name in ("clicks_without_impressions", "contradicting_positions")}
+    n_lost = found[ALONE_LOST] + sum(lost.values())
+    if n_lost <= most * found[ALONE]:
+        return
+    causes = "".join(f"\n  {n:,}: {PROBLEMS[name]}" for name, n in lost.items() if n)
+    raise DataError(
+        f"{n_lost:,} of {found[ALONE]:,} clicks that came alone cannot be used, more than "
+        f"{most:.1%} (--max-unmatched):{causes}\n  {found[ALONE_LOST]:,}: other causes\n"
+        "Correct the log or the names of its columns."
+    )
 
 
 def checked_log(log: ClickLog) -> ClickLog:

@@ -64,8 +64,13 @@ NOTES: Final = {
 FILTERED: Final = " | "
 """Separator of a query and the values of its filters, and of these values."""
 
-FIRST: Final = "first_position"
-"""Name of the number of events at the first position, among the counts of what was found."""
+POSITIONS_FROM_0, AT_0 = "positions_from_0", "positions_at_0"
+"""Names, among the counts of what was found, of the number of positions that logs have which count
+from 0, and of those that are 0."""
+
+ALONE, ALONE_AT_0, ALONE_LOST = "clicks_alone", "clicks_alone_at_0", "clicks_alone_lost"
+"""Names of the number of clicks that came alone, of those at position 0 in a log that counts from
+1, and of those that were left out as they were read."""
 
 MAX_POSITION = 10_000
 """Deeper positions are mistakes, and tables by position are as wide as the deepest one."""
@@ -172,6 +177,10 @@ def make_events(raw: Raw, privacy: Privacy, *, shown: bool) -> Events:
         }
     )
     checks.found["times_in_other_zones"] += n_shifted
+    if not shown:
+        checks.found[ALONE] += len(session)
+        checks.found[ALONE_AT_0] += checks.found["positions_of_0"]
+        checks.found[ALONE_LOST] += int((~checks.kept).sum())
     return Events(rows if checks.kept.all() else rows.filter(pa.array(checks.kept)), +checks.found)
 
 
@@ -219,7 +228,9 @@ def _in_range(positions: NDArray[Any], first: int, checks: _Checks) -> NDArray[n
     checks.drop("positions_of_0", low & (positions == 0))
     checks.drop("negative_positions", positions < 0)
     checks.drop("positions_too_deep", deep)
-    checks.found[FIRST] += int((positions == first).sum())
+    if first == 0:
+        checks.found[POSITIONS_FROM_0] += len(positions)
+        checks.found[AT_0] += int((positions == 0).sum())
     # Narrow types would wrap.
     return np.where(low | deep, first - 1, positions).astype(np.int32) + np.int32(1 - first)
 

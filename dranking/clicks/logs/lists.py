@@ -76,13 +76,13 @@ def _shown(
         name: _flattened(values) if _is_list(values.type) else values.take(own)
         for name, values in lists.items()
     }
-    if columns.position is None or pa.types.is_null(flat["position"].type):
-        flat["position"] = pa.array(np.arange(len(row)) - np.repeat(ptr[:-1], np.diff(ptr)))
-        flat["position"] = pc.add(flat["position"], columns.first_position)
+    in_order = columns.position is None or pa.types.is_null(flat["position"].type)
+    if in_order:
+        flat["position"] = pa.array(np.arange(len(row)) - np.repeat(ptr[:-1], np.diff(ptr)) + 1)
     flat.setdefault("clicked", pa.nulls(len(row)))
     return Raw(
         document=_flattened(documents),
-        first_position=columns.first_position,
+        first_position=1 if in_order else columns.first_position,
         **flat,
         **_of_sessions(table, columns, own),
     )

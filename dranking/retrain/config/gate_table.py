@@ -41,7 +41,8 @@ class GateConfig(BaseModel):
         and need fewer queries.
     queries
         The judged queries that all rules are about: "all", or "new" ones, which were judged after
-        the champion was chosen. The test then holds whatever was promoted before.
+        the champion was chosen. The test then holds whatever was promoted before,
+        unless judged queries that were taken out come back.
     minimum_effect
         Smallest mean difference to the champion on the judged queries, at least 0.
     max_query_weight

@@ -42,11 +42,14 @@ class GateTest:
 
     Attributes
     ----------
+    day
+        UTC date of the test, in ISO form.
     kind, every, n_queries, n_effective, difference, error, e_value, p_value, level, detectable,
     better
         As in `dranking.retrain.registry.ledger.Entry`.
     """
 
+    day: str
     kind: Literal["bets", "interval"]
     every: Period
     n_queries: int
@@ -73,7 +76,8 @@ class Allowance:
     spent
         Sum of the levels of the last 365 days, without this test.
     next_day
-        First day on which a test can be taken: today, if there is a level.
+        First day on which a test can be taken. If there is a level: the day of the test, today, or
+        that on which the same test was taken first.
     taken
         Whether the test of this period was taken.
     """
@@ -105,7 +109,8 @@ def allowance_of(rules: GateConfig, ledger: Ledger, run_id: str, against: str) -
     made = ledger.find(run_id, against)
     if made is not None:
         others = spent_in_year(tests, today) - made.level
-        return Allowance(made.level, every, budget, max(others, 0.0), today)
+        day = made.time.astimezone(UTC).date()
+        return Allowance(made.level, every, budget, max(others, 0.0), day)
     day = next_test(budget, tests, today, every)
     level = next_level(budget, tests, today, every) if day == today else 0.0
     taken = any(first_day(test, every) == first_day(today, every) for test, _ in tests)
@@ -176,7 +181,7 @@ def price(differences: Array, shares: Array, level: float, every: Period, budget
     return "; ".join(parts)
 
 
-def forecast(rules: GateConfig, registry: Registry, metric: str) -> str:
+def forecast(rules: GateConfig, registry: Registry, metric: str, run_id: str = "") -> str:
     """A sentence on the next night: what the gate would do, its level, budget and power.
 
     Differences are those of the newest challenger to the champion on the queries that both were
@@ -191,24 +196,32 @@ def forecast(rules: GateConfig, registry: Registry, metric: str) -> str:
         The registry.
     metric
         The measure that the gate compares.
+    run_id
+        The run, whose test may have been taken before.
     """
-    champion = registry.aliases.champion
+    champion = registry.rival(run_id)
     if champion is None:
         return "there is no champion yet: the first challenger is promoted"
-    left = allowance_of(rules, registry.ledger, "", champion)
+    left = allowance_of(rules, registry.ledger, run_id, champion)
     if left is None:
         return "no test: the budget allows to promote every challenger that passes the other rules"
     if not left.level:
         return left.text
+    if rules.queries == "new":
+        return f"{left.text}; queries that were judged after version {champion} was chosen decide"
     differences, shares = _expected_differences(rules, registry, champion, metric)
     n = len(differences)
     if not n:
         return f"{left.text}; version {champion} has no measures by {metric}"
+    if shares.max() > 1.0:
+        return (
+            f"{left.text}; a query weighs {rules.max_query_weight * shares.max():g}, and "
+            f"gate.max_query_weight is {rules.max_query_weight:g}, so that the gate will refuse it"
+        )
     found = detectable(differences, shares, left.level)
     finds = "no improvement" if found is None else f"{found:.2g} {metric} with power {POWER:g}"
     costs = price(differences, shares, left.level, rules.every, left.budget)
-    new = "new " if rules.queries == "new" else ""
-    return f"{left.text}; {n} {new}queries find {finds}; {costs}"
+    return f"{left.text}; {n} queries find {finds}; {costs}"
 
 
 def _expected_differences(
@@ -228,10 +241,10 @@ def _expected_differences(
     if others and others[0].query_ids.equals(first.query_ids):
         differences, weights = differences_of(others[0], first, metric)
         if np.ptp(differences) > 0:
-            return differences, np.minimum(weights / bound, 1.0)
+            return differences, weights / bound
     values, weights = first.counting(metric)
     spread = np.sqrt(2 * (1 - ASSUMED_CORRELATION)) * (values - values.mean())
-    return spread, np.minimum(weights / bound, 1.0)
+    return spread, weights / bound
 
 
 def _measures(registry: Registry, version: str, metric: str) -> PerQuery | None:

@@ -88,18 +88,22 @@ def compared(
         reasons.append(postponed(allowance, means))
     else:
         shares = weights / rules.max_query_weight
-        test = _tested(rules, sign * differences, weights, allowance.level)
+        test = _tested(rules, sign * differences, weights, allowance)
         costs = price(sign * differences, shares, test.level, rules.every, allowance.budget)
         reasons.append(_reason(test, allowance, means, costs))
     return reasons, test
 
 
-def _tested(rules: GateConfig, differences: Array, weights: Array, level: float) -> GateTest:
+def _tested(
+    rules: GateConfig, differences: Array, weights: Array, allowance: Allowance
+) -> GateTest:
     """The test of "the challenger is no better" by bets."""
+    level = allowance.level
     mean, error = mean_and_error(differences, weights)
     n_effective, shares = effective_queries(weights), weights / rules.max_query_weight
     e_value = difference_e_value(differences, shares)
     return GateTest(
+        day=allowance.next_day.isoformat(),
         kind="bets",
         every=rules.every,
         n_queries=len(differences),

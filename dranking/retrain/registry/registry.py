@@ -85,6 +85,18 @@ class Registry:
         """The version of every alias."""
         return self._of_all(Aliases, ALIASES_NAME)
 
+    def rival(self, run_id: str) -> str | None:
+        """Version that the challenger of a run must beat; None if there is no such version.
+
+        The rival is the champion. If this very run has promoted its challenger to champion and is
+        run again, the rival is the previous champion.
+        """
+        aliases = self.aliases
+        if aliases.champion is None:
+            return None
+        own = self.manifest(aliases.champion).run_id == run_id
+        return aliases.previous if own else aliases.champion
+
     def resolve(self, name: str) -> str:
         """The version with an alias or a number.
 
@@ -304,11 +316,21 @@ class Registry:
 
     @property
     def ledger(self) -> Ledger:
-        """The tests of challengers against champions."""
-        return self._of_all(Ledger, LEDGER_NAME)
+        """The tests of challengers against champions.
+
+        That of the champion is there even if the run was killed between promotion and record: the
+        champion's manifest has it.
+        """
+        ledger, champion = self._of_all(Ledger, LEDGER_NAME), self.aliases.champion
+        if champion is None:
+            return ledger
+        test = self.manifest(champion).lineage.get("test")
+        if test is None or ledger.find(test["run_id"], test["against"]) is not None:
+            return ledger
+        return ledger.with_entry(Entry(version=champion, **test))
 
     def record(self, entry: Entry) -> None:
-        """Add a test to the ledger; call this with the lock held, before the promotion."""
+        """Add a test to the ledger; call this with the lock held, after the promotion."""
         self._write(LEDGER_NAME, self.ledger.with_entry(entry))
 
     def per_query(self, version: str) -> PerQuery:

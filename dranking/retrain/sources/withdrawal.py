@@ -43,7 +43,7 @@ class Withdrawal:
         """A sentence on the withdrawn parts, and what the run does about them."""
         gone = listed([name for name in self.parts if name not in self.changed])
         earlier = listed([name for name in self.parts if name in self.changed])
-        trained_on = [f"on {gone}, which is no longer there"] if gone else []
+        trained_on = [f"on {gone}, no longer there"] if gone else []
         trained_on += [f"on an earlier content of {earlier}"] if earlier else []
         what = f"version {self.champion} was trained {', and '.join(trained_on)}: "
         if self.back_to is not None:

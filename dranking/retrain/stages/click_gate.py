@@ -137,14 +137,16 @@ def _against(
         f"at {left.text}"
     )
     reason = Reason("false_promotions_per_year", low > 0, low, 0.0, text)
-    return [*reasons, reason], _test(rules, left.level, found, better=low > 0)
+    return [*reasons, reason], _test(rules, left, found, better=low > 0)
 
 
-def _test(rules: GateConfig, level: float, found: OffPolicyValue, better: bool) -> GateTest:
+def _test(rules: GateConfig, left: Allowance, found: OffPolicyValue, better: bool) -> GateTest:
     """The test of "the challenger is worth no more" by the interval at the level."""
+    level = left.level
     error = found.standard_error
     degrees = degrees_of_freedom(found.n_effective)
     return GateTest(
+        day=left.next_day.isoformat(),
         kind="interval",
         every=rules.every,
         n_queries=found.n_queries,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,6 @@ from dranking.metrics.per_query import PerQuery, read_per_query
 from dranking.retrain.gate.budget import allowance_of
 from dranking.retrain.gate.comparison import Reason
 from dranking.retrain.gate.gate import Verdict, judge, verdict_of
-from dranking.retrain.registry.ledger import Entry
 from dranking.retrain.registry.registry import PER_QUERY_NAME
 from dranking.retrain.results import Evaluated, Fitted
 from dranking.retrain.workflow import Run
@@ -49,7 +49,7 @@ def judge_night(
         if rules.queries == "new":
             rows = _new_rows(run, challenger, against)
             if not len(rows):
-                text = f"no query was judged after version {against} was chosen"
+                text = f"no query that counts was judged after version {against} was chosen"
                 found = [Reason("queries", False, 0.0, 1.0, text)]
                 return verdict_of(rules, found, None, fitted.n_features, evaluated.drift, None)
             challenger, champion = challenger.take(rows), champion.take(rows)
@@ -66,46 +66,52 @@ def judge_night(
 
 
 def _new_rows(run: Run, judged: PerQuery, champion: str) -> NDArray[np.int64]:
-    """Rows of the queries that the champion was not chosen on; all rows for a first champion."""
+    """Rows that count of the queries that the champion was not chosen on.
+
+    A first champion was chosen on no queries, nor was one that was chosen on clicks.
+    """
     registry, chosen_on = run.registry, set[str]()
-    if registry.manifest(champion).lineage.get("champion") is not None:
+    manifest = registry.manifest(champion)
+    if manifest.lineage.get("champion") is not None and PER_QUERY_NAME in manifest.checksums:
         chosen_on = set(map(str, registry.per_query(champion).query_ids.to_pylist()))
-    ids = judged.query_ids.to_pylist()
-    return np.array([row for row, each in enumerate(ids) if str(each) not in chosen_on], np.int64)
+    is_new = [str(each) not in chosen_on for each in judged.query_ids.to_pylist()]
+    weighs = True if judged.weights is None else judged.weights > 0
+    counts = np.isfinite(judged.values[run.config.gate.metric]) & weighs
+    return np.flatnonzero(is_new & counts)
 
 
-def record_night(
-    run: Run, version: str, fingerprint: str, against: str | None, verdict: Verdict
-) -> None:
-    """Enter the test of a night in the ledger; call this with the registry's lock held.
+def facts_of_test(
+    run: Run, fingerprint: str, against: str | None, verdict: Verdict
+) -> dict[str, Any] | None:
+    """The attributes of the `Entry` of a night but the version, for JSON; None without a test.
 
     Parameters
     ----------
     run
         The run.
-    version
-        Version of the challenger.
     fingerprint
         Fingerprint of the judged queries.
     against
-        Version of the champion. None if there is no champion; then nothing is entered.
+        Version of the champion; None if there is no champion.
     verdict
         The verdict of the gate.
     """
     if verdict.test is None or against is None:
-        return
-    entry = Entry(
-        time=datetime.now(UTC),
-        run_id=run.run_id,
-        version=version,
-        against=against,
-        judged=fingerprint,
-        budget=run.config.gate.false_promotions_per_year,
-        metric=run.config.judged_by,
-        accepted=verdict.accepted,
-        **asdict(verdict.test),
-    )
-    run.registry.record(entry)
+        return None
+    facts = asdict(verdict.test)
+    day = date.fromisoformat(facts.pop("day"))
+    # A night over midnight takes the test of the day on which the gate has judged.
+    end_of_day = datetime.combine(day, time.max, UTC)
+    return {
+        "time": min(datetime.now(UTC), end_of_day).isoformat(),
+        "run_id": run.run_id,
+        "against": against,
+        "judged": fingerprint,
+        "budget": run.config.gate.false_promotions_per_year,
+        "metric": run.config.judged_by,
+        "accepted": verdict.accepted,
+        **facts,
+    }
 
 
 def per_query_file(run: Run, role: str) -> Place:

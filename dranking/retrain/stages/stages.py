@@ -23,6 +23,7 @@ from dranking.report.card import card_files
 from dranking.retrain.config.config import config_digest
 from dranking.retrain.config.tables import BILINEAR
 from dranking.retrain.gate.gate import Verdict
+from dranking.retrain.registry.ledger import Entry
 from dranking.retrain.results import (
     Evaluated,
     Exported,
@@ -34,7 +35,7 @@ from dranking.retrain.results import (
     Validated,
 )
 from dranking.retrain.stages.click_gate import evaluate_on_clicks, judge_on_clicks
-from dranking.retrain.stages.judging import judge_night, per_query_file, record_night
+from dranking.retrain.stages.judging import facts_of_test, judge_night, per_query_file
 from dranking.retrain.stages.pages import model_card_of, report_of
 from dranking.retrain.stages.stage_inputs import segments_of, stored_model
 from dranking.retrain.work_folder import local_copy
@@ -162,19 +163,24 @@ def publish(
                     f"{registry}: the champion has changed since it was measured; run again to "
                     "measure against the new champion."
                 )
+            judged = evaluated.clicks or ingested.data["holdout"].fingerprint
+            test = facts_of_test(run, judged, evaluated.against, verdict)
             if version is None:
+                lineage = _lineage(run, ingested, updated, tuned, evaluated, verdict)
                 version = registry.add(
                     folder,
                     run_id=run.run_id,
-                    lineage=_lineage(run, ingested, updated, tuned, evaluated, verdict),
+                    lineage={**lineage, "test": test},
                     metrics=evaluated.metrics["challenger"],
                 )
             else:
                 registry.nominate(version)
-            judged = evaluated.clicks or ingested.data["holdout"].fingerprint
-            record_night(run, version, judged, evaluated.against, verdict)
+            # A test whose challenger was not promoted cannot have promoted it by chance, and the
+            # ledger has the test of the champion, whether or not it was recorded.
             if verdict.accepted:
                 registry.promote(version)
+            if test is not None:
+                registry.record(Entry(version=version, **test))
             deleted = registry.prune(run.config.registry.keep)
             aliases = registry.aliases.model_dump()
     except OSError as error:
@@ -183,7 +189,7 @@ def publish(
             "run again when there is space and permission to write."
         ) from error
     workflow.delete_unused()
-    return Published(version, aliases, tuple(deleted))
+    return Published(str(registry), version, aliases, tuple(deleted))
 
 
 def _lineage(

@@ -351,6 +351,41 @@ def test_user_behavior_insights_and_own_columns_are_one_log(tmp_path, log_file):
         assert facts.notes["other_actions"] == len(ROWS)
 
 
+def test_ordinals_that_count_from_0_are_refused_and_read(tmp_path):
+    """Clicks are one event in a hundred, so that the share of all events says nothing of them."""
+    rows = [
+        {
+            "session": f"s{s}", "query": "q", "document": f"d{d}", "position": d,
+            "clicked": s % 10 == 0 and d == (1, 1, 2, 3, 4)[s // 10 % 5], "time": "2026-11-01",
+            "user": "u", "arm": "", "context": "",
+        }
+        for s in range(200)
+        for d in range(1, 11)
+    ]  # fmt: skip
+    lower = [{**row, "position": row["position"] - 1} for row in rows]
+    for name, of_log in (("from-1", rows), ("from-0", lower)):
+        text = "".join(json.dumps(record) + "\n" for record in ubi_records(of_log))
+        (tmp_path / f"{name}.ndjson").write_text(text)
+    usual = ClickLog(form="ubi")
+    from_0 = replace(usual, columns=LogColumns(first_position=0))
+    expected, _ = build_clicks(tmp_path / "from-1.ndjson", output(), usual)
+    found, _ = build_clicks(tmp_path / "from-0.ndjson", output(), from_0)
+    assert content(found) == content(expected)
+    assert found.n_clicks == 20
+    said = "16 events in 40 clicks that came alone are at position 0"  # each click is there twice
+    with pytest.raises(DataError, match=said):
+        build_clicks(tmp_path / "from-0.ndjson", output(), replace(usual, max_unmatched=1))
+    with pytest.raises(DataError, match="none of 40 events is at position 0"):
+        build_clicks(tmp_path / "from-1.ndjson", output(), from_0)
+    other = ubi_records([{**row, "document": f"{row['document']}x"} for row in rows])
+    clicks = [record for record in other if record.get("action_name") == "click"]
+    shown = [record for record in ubi_records(rows) if "action_name" not in record]
+    text = "".join(json.dumps(record) + "\n" for record in (*shown, *clicks))
+    (tmp_path / "other.ndjson").write_text(text)
+    with pytest.raises(DataError, match=r"40 of 40 clicks that came alone .*\n  40: clicks on"):
+        build_clicks(tmp_path / "other.ndjson", output(), usual)
+
+
 def test_events_without_a_query_are_of_the_first_query_of_their_session(tmp_path):
     """A click on a document that the first list alone has; another query follows."""
     shown = ["a", "b"], ["c"]
@@ -744,7 +779,7 @@ def test_positions_from_0_count_like_positions_from_1(tmp_path, form):
     with pytest.raises(DataError, match=r"at position 0\..*--first-position 0"):
         build_clicks(path, output(), ClickLog(columns=ALL, max_unmatched=1))
     whole = write_column(tmp_path / "whole", "position", [row["position"] for row in ROWS], form)
-    with pytest.raises(DataError, match="no event is at position 0"):
+    with pytest.raises(DataError, match=r"none of \d+ events is at position 0"):
         build_clicks(whole, output(), ClickLog(columns=columns))
 
 

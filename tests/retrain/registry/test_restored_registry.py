@@ -53,10 +53,21 @@ def test_a_registry_that_was_restored_from_an_older_copy_is_noticed(stream, nigh
     assert planned.stages == ("evaluate", "gate", "export", "publish")
     outcome = night(2)
     assert not outcome.is_unchanged
-    assert (
-        "has no version 000002 of this run, as if it was restored from an older" in outcome.notes[0]
-    )
+    [note] = [note for note in outcome.notes if "as if it was restored" in note]
+    assert f"has no version 000002 of run {second.run_id}" in note
     registry = Registry(stream.folder / "registry")
     assert registry.manifest("000002").run_id == second.run_id
     assert [entry.version for entry in registry.ledger.entries] == ["000002"]
     assert night(2).is_unchanged
+
+
+def test_an_older_copy_is_noticed_by_a_night_with_new_data(stream, night):
+    night(1)
+    shutil.copytree(stream.folder / "registry", stream.folder / "copy")
+    second = night(2)
+    shutil.rmtree(stream.folder / "registry")
+    (stream.folder / "copy").rename(stream.folder / "registry")
+    third = night(3)
+    said = f"has no version 000002 of run {second.run_id}, as if it was restored from an older copy"
+    assert said in third.notes[0]
+    assert third.results.publish.version == "000002"

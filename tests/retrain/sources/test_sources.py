@@ -218,7 +218,7 @@ def test_a_withdrawn_part_is_said_and_the_champion_measured_anew(stream):
     assert outcome.results.evaluate.against == "000002"
     [note] = outcome.notes
     assert "version 000002 was trained on" in note
-    assert "night-02.txt, which is no longer there" in note
+    assert "night-02.txt, no longer there" in note
     champion = registry.aliases.champion
     assert champion == "000003"
     assert registry.read("000003", "model.json") == registry.read("000001", "model.json")

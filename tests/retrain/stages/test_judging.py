@@ -36,7 +36,7 @@ def default(stream):
     return load_config(path, ["gate.max_drift=100"], {})
 
 
-def on_day(monkeypatch, day):
+def on_day(monkeypatch, day, modules=("stages.judging", "gate.budget")):
     """Let runs believe that it is a day of December 2026."""
 
     class Clock(datetime):
@@ -44,7 +44,7 @@ def on_day(monkeypatch, day):
         def now(cls, tz=None):
             return cls(2026, 12, day, 3, 15, tzinfo=tz)
 
-    for module in ("stages.judging", "gate.budget", "run_plan"):
+    for module in modules:
         monkeypatch.setattr(f"dranking.retrain.{module}.datetime", Clock)
 
 
@@ -145,6 +145,69 @@ def test_a_verdict_that_was_not_published_is_judged_again(stream, default, monke
     assert len(registry_of(stream).ledger.entries) == 1
 
 
+class Killed(BaseException):
+    """A run ends at once."""
+
+
+@pytest.fixture
+def better(stream, default):
+    """A champion that later nights are better than, and such nights."""
+    stream.night(1, sign=-1.0)
+    retrain(default)
+    for night in (2, 3, 4, 5):
+        stream.night(night)
+
+
+def killed_before_write(default, count):
+    """Run until right before a number of writes of the registry, which is killed there."""
+    left, write = [count], Registry._write
+
+    def dying(self, *arguments):
+        left[0] -= 1
+        if not left[0]:
+            raise Killed
+        write(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Registry, "_write", dying)
+        with pytest.raises(Killed):
+            retrain(default)
+
+
+@pytest.mark.parametrize("with_new_data", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_run_killed_while_it_is_published(stream, default, better, count, with_new_data):
+    """Before the version is nominated, before it is promoted, before its test is recorded."""
+    killed_before_write(default, count)
+    registry = registry_of(stream)
+    was_promoted = count == 3
+    assert registry.aliases.champion == ("000002" if was_promoted else "000001")
+    assert [e.version for e in registry.ledger.entries] == ["000002"] * was_promoted
+    if with_new_data:
+        stream.night(6)
+    after = retrain(default)
+    [test] = registry.ledger.entries  # one test today, whatever was killed
+    assert (test.level, test.accepted) == (pytest.approx(0.5 / 365), True)
+    assert registry.aliases.champion == test.version
+    if with_new_data and was_promoted:
+        assert (after.results.gate.decision, test.version) == ("postponed", "000002")
+    else:
+        assert after.accepted
+        assert test.version == ("000003" if with_new_data else "000002")
+
+
+def test_a_night_over_midnight_takes_the_test_of_the_day_of_its_verdict(
+    stream, default, better, monkeypatch
+):
+    on_day(monkeypatch, 1)
+    on_day(monkeypatch, 2, ["stages.judging"])
+    assert retrain(default).accepted
+    [test] = registry_of(stream).ledger.entries
+    assert f"{test.time:%Y-%m-%d %H:%M}" == "2026-12-01 23:59"
+    on_day(monkeypatch, 2)
+    assert "level 0.0014" in plan_run(default).gate
+
+
 def test_new_queries_are_those_that_the_champion_was_not_chosen_on(stream, default):
     """The first champion was chosen on none, the second one on all that were there."""
     gate = default.gate.model_copy(update={"queries": "new"})
@@ -159,7 +222,7 @@ def test_new_queries_are_those_that_the_champion_was_not_chosen_on(stream, defau
     third = retrain(config)
     [reason] = third.results.gate.reasons[:1]
     assert (reason.rule, third.results.gate.test) == ("queries", None)
-    assert reason.text == "no query was judged after version 000002 was chosen"
+    assert reason.text == "no query that counts was judged after version 000002 was chosen"
     judged = (stream.folder / "holdout.txt").read_text()
     stream.write_queries(stream.folder / "more.txt", night=0, n_queries=30, seed=998)
     more = (stream.folder / "more.txt").read_text()
