@@ -126,6 +126,12 @@ class QueryBlock:
             n_unlabelled=int(np.isnan(self.relevance).sum()),
         )
 
+    @property
+    def labelled_sizes(self) -> NDArray[np.int64]:
+        """(n_queries,) number of labelled documents of each query."""
+        is_labelled = ~np.isnan(self.relevance)
+        return np.add.reduceat(is_labelled, self.query_ptr[:-1], dtype=np.int64)
+
     def take_queries(self, keep: NDArray[np.bool_]) -> QueryBlock:
         """The block restricted to the queries where `keep` (n_queries,) is true, in order."""
         if keep.all():
@@ -138,7 +144,7 @@ class QueryBlock:
         rows = ~np.isnan(self.relevance)
         if rows.all():
             return self
-        sizes = np.add.reduceat(rows, self.query_ptr[:-1], dtype=np.int64)
+        sizes = self.labelled_sizes
         return self._take(rows, sizes[sizes > 0], sizes > 0)
 
     def latest_documents(self) -> QueryBlock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
+from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures.by_name import get_measure
 from dranking.models.linear.model import LinearModel
@@ -37,7 +39,8 @@ class Training:
     lambdas, weights
         lambdas, and (n_lambdas, n_features) weights of the model's features at each lambda.
     stability
-        Share of the folds that select a feature, by name; empty for RankRLS.
+        Share of the folds that select a feature, by name; empty for RankRLS, and where the labelled
+        queries are too few for the folds.
     """
 
     sizes: Sequence[GridPoint]
@@ -81,7 +84,8 @@ def study_training(
         own = [path for path in paths if path.setting["regularization"] == value]
         criterion = Criterion(get_measure(metric).name, get_convention(convention))
         sizes = grid_points(own, validation_sums(own, train, judged, criterion, executor))
-        stability = _stability(train, value, size, executor)
+        with suppress(UsageError, DataError):  # too few queries for folds, or to learn from
+            stability = _stability(train, value, size, executor)
     weights = np.array([_weights_of(path, features) for path in paths])
     return Training(sizes, around, weights, stability)
 

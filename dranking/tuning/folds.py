@@ -101,11 +101,10 @@ def query_keys(
 ) -> tuple[NDArray[np.bool_], Keys]:
     """(n_queries,) whether any document of a query has relevance, and the keys of the queries."""
     parts = map_blocks(
-        block_keys,
+        _block_keys,
         dataset,
         executor,
         folds,
-        dataset.n_unlabelled == 0,
         columns=np.empty(0, dtype=np.intp),
         combine=list,
         name="folds",
@@ -114,15 +113,6 @@ def query_keys(
     return np.concatenate(labelled), np.concatenate(keys)
 
 
-def block_keys(
-    block: QueryBlock, folds: QueryKFold, all_labelled: bool
-) -> tuple[NDArray[np.bool_], Keys]:
-    """The part of `query_keys` that a block gives; labelled statistics have no documents."""
-    keys = folds.keys(block.query_ids.to_pylist())
-    return np.ones(len(keys), dtype=bool) if all_labelled else has_label(block), keys
-
-
-def has_label(block: QueryBlock) -> NDArray[np.bool_]:
-    """(n_queries,) whether any document of a query has relevance."""
-    known = np.concatenate(([0], np.cumsum(~np.isnan(block.relevance))))
-    return known[block.query_ptr[1:]] > known[block.query_ptr[:-1]]
+def _block_keys(block: QueryBlock, folds: QueryKFold) -> tuple[NDArray[np.bool_], Keys]:
+    """The part of `query_keys` that a block, or the statistics of a block, gives."""
+    return block.labelled_sizes > 0, folds.keys(block.query_ids.to_pylist())

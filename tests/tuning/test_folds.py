@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dranking.engine.choose_executor import get_executor
 from dranking.errors import UsageError
+from dranking.rankrls.gram.statistics_store import build_statistics
 from dranking.tuning.folds import QueryKFold, split_queries
 from tests.models.problems import random_problem
 
@@ -52,16 +53,19 @@ def test_folds_are_random():
     assert (fold != QueryKFold(2, seed=1).assign(range(1_000))).any()
 
 
-def test_every_labelled_query_is_held_out_once_and_the_others_never():
+@pytest.mark.parametrize("form", ["documents", "statistics"])
+def test_every_labelled_query_is_held_out_once_and_the_others_never(form, tmp_path):
     problem = random_problem(3, n_queries=30)
     unlabelled = np.isin(problem.qid, [2, 11])
     problem = problem._replace(y=np.where(unlabelled, np.nan, problem.y))
     data, threads = problem.dataset(max_documents=9), get_executor(None)
+    if form == "statistics":
+        data = build_statistics(data, tmp_path / "statistics")
     wanted = sorted(set(range(30)) - {2, 11})
     fold = QueryKFold(4).assign(wanted)
     for index, parts in enumerate(split_queries(data, QueryKFold(4), threads)):
         trained, validation = (
-            [i for block in part.read_blocks() for i in block.query_ids.to_pylist()]
+            [int(i) for block in part.read_blocks() for i in block.query_ids.to_pylist()]
             for part in parts
         )
         assert validation == [wanted[i] for i in np.flatnonzero(fold == index)]

@@ -86,8 +86,7 @@ class QueryStatistics:
     def of(cls, block: QueryBlock) -> QueryStatistics:
         """The statistics of a block, without times."""
         ptr = block.query_ptr
-        is_labelled = ~np.isnan(block.relevance)
-        labelled_sizes = np.add.reduceat(is_labelled, ptr[:-1], dtype=np.int64)
+        labelled_sizes = block.labelled_sizes
         values = block.features.indptr[ptr] if block.is_sparse else ptr * block.n_features
         labelled = block.labelled()
         ones = np.ones(labelled.n_queries)

@@ -135,6 +135,21 @@ def test_a_night_learns_from_debiased_clicks(shop):
     assert weights_of(registry, again.results.publish.version) == found
 
 
+@pytest.mark.parametrize("n_clicked", [30, 4])
+def test_a_night_with_a_report_needs_no_click_on_every_query(shop, n_clicked):
+    """Some documents, and whole queries, were never shown; the report studies what was learned."""
+    shop.deliver([row for row in shop.rows if row[0] < n_clicked])
+    outcome = shop.night(
+        "model={kind='greedy-rankrls',regularization='2^0..2^2',n_features=2}",
+        "tune.criterion=lqo-squared_error",
+    )
+    assert outcome.results.statistics.used
+    assert outcome.results.statistics.labels.n_labelled < n_clicked * N_DOCUMENTS
+    page = Registry(shop.folder / "registry").read("000001", "report.html").decode()
+    # Selections are compared over five folds, so that fewer queries say nothing of stability.
+    assert ("Stability of the selection" in page) == (n_clicked >= 5)
+
+
 def test_judged_queries_are_not_trained_on_although_they_are_clicked(shop):
     shop._write("judged", range(36), lambda n: np.arange(n) % 3, add=1.0)
     first = shop.night()
