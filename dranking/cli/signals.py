@@ -26,6 +26,8 @@ _waiting: list[type[BaseException]] = []
 class Terminated(BaseException):
     """The process was asked to end by SIGTERM, as schedulers and containers do."""
 
+    exit_code = TERMINATED
+
 
 def end_at_once() -> None:
     """Let both signals end the process without any clean-up."""

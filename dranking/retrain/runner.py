@@ -11,10 +11,11 @@ from dranking.engine.cluster.open_executor import open_executor
 from dranking.files.writing.local_output import remove_leftovers
 from dranking.files.writing.locks import locked
 from dranking.retrain.config.config import RetrainConfig, config_text
-from dranking.retrain.markers import UNFINISHED_NAME, Cost, marker_file, note_unfinished
+from dranking.retrain.markers import UNFINISHED_NAME, marker_file, note_unfinished
 from dranking.retrain.monitoring.event_log import EventLog
 from dranking.retrain.monitoring.mlflow_tracking import check_tracking, track
 from dranking.retrain.monitoring.prometheus import check_gauges, write_gauges
+from dranking.retrain.monitoring.run_record import RunRecord
 from dranking.retrain.outcome import Outcome
 from dranking.retrain.quarantine import QUARANTINE_NAME, PartSetAsideError, Quarantine
 from dranking.retrain.registry.registry import Registry
@@ -33,6 +34,7 @@ def retrain(
     resume: bool = False,
     force: bool = False,
     from_stage: str | None = None,
+    record: RunRecord | None = None,
 ) -> Outcome:
     """Run all stages that are not done for the present configuration, data and code.
 
@@ -46,6 +48,9 @@ def retrain(
         Run all stages again.
     from_stage
         Run this stage and all later stages again. Earlier stages run if they are not done.
+    record
+        The record of the run to fill; None for a new one. At its end, failed or not, the run
+        appends a line to ``runs.jsonl`` of the working directory.
 
     Raises
     ------
@@ -63,9 +68,9 @@ def retrain(
         If something beside the run fails after its version was stored: the file for Prometheus,
         logging to MLflow, the deletion of old folders.
     """
+    record = RunRecord() if record is None else record
     with locked(config.run.place / ".lock", f"{config.run.work}: another run is going on"):
         check_gauges(config.run.prometheus)
-        costs: dict[str, Cost] = {}
         try:
             check_tracking(config.mlflow)
             with open_executor(
@@ -78,12 +83,22 @@ def retrain(
                     registry = Registry(config.registry.location)
                     run = Run(config, plan.run_id, plan.sources, registry, executor, plan.notes)
                     with suppress(PartSetAsideError), registry.running():
-                        return _run(run, plan, costs)
+                        return _run(run, plan, record)
                     resume = False
-        except BaseException:
-            with only_warned("the failure could not be noted"):
-                write_gauges(config, costs, None)
+        except BaseException as error:
+            record.fail(error, config)
+            _note_end(config, record, "the failure could not be noted")
             raise
+
+
+def _note_end(
+    config: RetrainConfig, record: RunRecord, what: str, results: Results | None = None
+) -> None:
+    """Append the end of a run to the file of all runs, and write its figures; or warn."""
+    with only_warned(what):
+        record.write(config.run.place)
+    with only_warned(what):
+        write_gauges(config, record, results)
 
 
 def _plan(config: RetrainConfig, **wanted: Any) -> Plan:
@@ -102,8 +117,9 @@ def _roll_back(run: Run, withdrawal: Withdrawal | None) -> None:
             run.registry.promote(withdrawal.back_to)
 
 
-def _run(run: Run, plan: Plan, costs: dict[str, Cost]) -> Outcome:
-    """Run the stages of a plan; costs of the stages are added as they are done."""
+def _run(run: Run, plan: Plan, record: RunRecord) -> Outcome:
+    """Run the stages of a plan, and fill the record as they are done."""
+    record.run_id = run.run_id
     _remove_leftovers(run)
     _roll_back(run, plan.withdrawal)
     log = EventLog(run.folder / "log.jsonl", run.run_id)
@@ -113,7 +129,7 @@ def _run(run: Run, plan: Plan, costs: dict[str, Cost]) -> Outcome:
         note_unfinished(run)
     configuration = config_text(run.config)
     log.write(None, "start", stages=plan.stages, configuration=configuration, notes=plan.notes)
-    results = _run_stages(run, StageRunner(run, plan, log, costs))
+    results = _run_stages(run, StageRunner(run, plan, log, record))
     aliases = run.registry.aliases.model_dump()
     skipped = tuple(stage for stage in STAGES if stage not in plan.stages)
     notes = (
@@ -122,8 +138,9 @@ def _run(run: Run, plan: Plan, costs: dict[str, Cost]) -> Outcome:
         *results.statistics.notes,
         *results.evaluate.notes,
     )
-    outcome = Outcome(run.run_id, results, costs, aliases, notes, plan.stages, skipped)
-    _finish(run, outcome, log)
+    outcome = Outcome(run.run_id, results, record.costs, aliases, notes, plan.stages, skipped)
+    record.end(outcome)
+    _finish(run, outcome, log, record)
     return outcome
 
 
@@ -146,17 +163,15 @@ def _run_stages(run: Run, do: StageRunner) -> Results:
     )
 
 
-def _finish(run: Run, outcome: Outcome, log: EventLog) -> None:
-    """End a run: event log, old folders, figures. The version is stored, so failures only warn."""
+def _finish(run: Run, outcome: Outcome, log: EventLog, record: RunRecord) -> None:
+    """End a run: event log, old folders, its end. The version is stored, so failures only warn."""
     with only_warned("the end of the run could not be noted"):
         delete(run.work / UNFINISHED_NAME)
         version = outcome.results.publish.version
         log.write(None, "end", accepted=outcome.accepted, version=version)
     with only_warned("folders of old runs could not be deleted"):
         _delete_old_runs(run)
-    with only_warned("figures for Prometheus could not be written"):
-        n_set_aside = len(Quarantine(run.work / QUARANTINE_NAME))
-        write_gauges(run.config, outcome.costs, outcome.results, n_set_aside=n_set_aside)
+    _note_end(run.config, record, "the end of the run could not be written", outcome.results)
     if outcome.done:
         with only_warned("the run could not be logged to MLflow"):
             track(run, outcome)

@@ -14,6 +14,7 @@ from dranking.errors import DrankingError, RetrainWarning, warn_user
 from dranking.redaction import redacted
 from dranking.retrain.markers import Cost, Marker, read_marker, write_marker
 from dranking.retrain.monitoring.event_log import EventLog
+from dranking.retrain.monitoring.run_record import RunRecord
 from dranking.retrain.results import Results
 from dranking.retrain.run_plan import Plan
 from dranking.retrain.workflow import Run
@@ -25,22 +26,23 @@ T = TypeVar("T")
 class StageRunner:
     """Runs the stages of a plan, and reads the results of all other stages from their markers."""
 
-    def __init__(self, run: Run, plan: Plan, log: EventLog, costs: dict[str, Cost]) -> None:
+    def __init__(self, run: Run, plan: Plan, log: EventLog, record: RunRecord) -> None:
         self._run = run
         self._plan = plan
         self._log = log
-        self._costs = costs
+        self._record = record
         self._kinds = get_type_hints(Results)
 
     def __call__(
         self, stage: str, function: Callable[P, T], *inputs: P.args, **options: P.kwargs
     ) -> T:
         """The result of a stage: run now, or read from the marker of an earlier run."""
+        self._record.stage = stage
         if stage in self._plan.stages:
             marker = self._run_now(stage, function, *inputs, **options)
         else:
             marker = read_marker(self._run.folder, stage, self._kinds[stage])
-        self._costs[stage] = marker.cost
+        self._record.costs[stage] = marker.cost
         return marker.result
 
     def _run_now(

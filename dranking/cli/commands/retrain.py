@@ -107,31 +107,38 @@ def retrain(
     challenger is the normal night: the exit code is 0, and the output says "rejected".
     """
     from dranking.retrain.config.config import load_config
+    from dranking.retrain.monitoring.run_record import RunRecord
     from dranking.retrain.run_plan import plan_run
     from dranking.retrain.runner import retrain as run
 
-    again.check()
-    checked = load_config(config, [*(settings or ()), *elsewhere.settings])
-    with storage_options(storage), progress_shown():
-        done = (plan_run if dry_run else run)(checked, **asdict(again))
-    outcome = done.as_json()
-    if dry_run:
-        if as_json:
-            print_json(outcome)
-        else:
-            _print_plan(outcome)
-        return
+    record = RunRecord(reject_exit)
+    try:
+        again.check()
+        checked = load_config(config, [*(settings or ()), *elsewhere.settings])
+        with storage_options(storage), progress_shown():
+            if dry_run:
+                _print_plan(plan_run(checked, **asdict(again)).as_json(), as_json)
+                return
+            outcome = run(checked, **asdict(again), record=record).as_json()
+    except BaseException as error:
+        if as_json and not dry_run:
+            print_json(record.line or record.fail(error))
+        raise
     if as_json:
-        print_json(outcome)
+        print_json(record.line | outcome)
     else:
         _print(outcome)
     if outcome["decision"] == "rejected":
         failed = "; ".join(r["text"] for r in outcome["reasons"] if not r["passed"])
         note(f"rejected, the champion stays: {failed}.")
-        raise typer.Exit(reject_exit)
+    if record.exit_code:
+        raise typer.Exit(record.exit_code)
 
 
-def _print_plan(plan: dict[str, Any]) -> None:
+def _print_plan(plan: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(plan)
+        return
     title = f"run {plan['run_id']}: " + (
         "to do" if plan["stages"] else "everything is done already"
     )

@@ -1,8 +1,9 @@
-"""The event log of a run: JSON lines in the folder of the run."""
+"""Files of JSON lines: the event log of a run, and the ends of all runs of a working directory."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,14 +24,23 @@ class EventLog:
 
     def write(self, stage: str | None, event: str, **facts: Any) -> None:
         """Append an event, without the credentials that URLs may hold."""
-        time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = {"time": time, "run_id": self.run_id, "stage": stage, "event": event, **facts}
-        text = redacted(json.dumps(line, allow_nan=False, default=str)) + "\n"
-        if isinstance(self.path, Path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(text)
-            return
-        # An object in a store cannot be appended to, so the log, some twenty lines, is rewritten.
-        before = read_bytes(self.path) if exists(self.path) else b""
-        atomic_write(self.path, before + text.encode(), overwrite=True)
+        line = {"time": now(), "run_id": self.run_id, "stage": stage, "event": event, **facts}
+        append_line(self.path, line)
+
+
+def now() -> str:
+    """The time in UTC, in ISO form with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def append_line(path: Place, line: Mapping[str, Any]) -> None:
+    """Append an object to a file of JSON lines, without the credentials that URLs may hold."""
+    text = redacted(json.dumps(line, allow_nan=False, default=str)) + "\n"
+    if isinstance(path, Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+        return
+    # An object in a store cannot be appended to, so the file, some hundred lines, is rewritten.
+    before = read_bytes(path) if exists(path) else b""
+    atomic_write(path, before + text.encode(), overwrite=True)

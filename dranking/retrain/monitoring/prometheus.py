@@ -3,25 +3,57 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from dranking.errors import UsageError
+from dranking.errors import DrankingError, UsageError
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
+from dranking.metrics.measures.by_name import higher_is_better
 from dranking.redaction import redacted
 from dranking.retrain.config.config import RetrainConfig
-from dranking.retrain.markers import Cost
+from dranking.retrain.gate.bets import fewest_queries
+from dranking.retrain.gate.budget import SMALL
+from dranking.retrain.monitoring.run_record import RunRecord, last_success
+from dranking.retrain.quarantine import QUARANTINE_NAME, Quarantine
+from dranking.retrain.registry.ledger import DAYS, LARGEST, YEAR, spent_in_year
+from dranking.retrain.registry.registry import Registry
 from dranking.retrain.registry.storage import Storage
 from dranking.retrain.results import Results
 
 Labels: TypeAlias = Mapping[str, str]
-Samples: TypeAlias = Sequence[tuple[Labels, float]]
+Sample: TypeAlias = tuple[str, Labels, float]
+"""Name of the gauge without prefix, labels of the sample, and value."""
 
 PREFIX = "dranking_retrain_"
+
+GAUGES: Final = {
+    "success": "1 if the last run has ended without an error, else 0.",
+    "exit_code": "Exit code of the last run; 75 means that the next run will finish it.",
+    "timestamp_seconds": "End of the last run, in seconds since 1970.",
+    "last_success_timestamp_seconds": "End of the last run without an error.",
+    "stage_seconds": "Duration of each stage when it ran.",
+    "stage_peak_bytes": "Largest memory of the process in each stage.",
+    "parts_set_aside": "Number of training parts that are set aside because they are wrong.",
+    "champion_version": "Number of the version that is the champion.",
+    "champion_created_timestamp_seconds": "Time when the champion was made.",
+    "champion_age_seconds": "Age of the champion at the end of the last run.",
+    "metric": "Mean of a measure, of the challenger and of the champion.",
+    "metric_timestamp_seconds": "Time when the measures of a role were taken.",
+    "budget_left": "Budget of false promotions that the last 365 days have left.",
+    "decision": "1 for the decision of the gate, 0 for the other two.",
+    "difference": "Mean difference to the champion, positive if the challenger is better.",
+    "level": "Level that the test of the run has spent; 0 without a test.",
+    "judged_queries": "Number of queries that challenger and champion were judged on.",
+    "fewest_queries": "Number of queries without which no valid test finds an improvement of .01.",
+    "drift": "Population stability index of the feature that has shifted most.",
+    "drift_limit": "Limit of this index by the gate.",
+    "features": "Number of features of the challenger.",
+}
+"""Meaning of every gauge."""
 
 
 def check_gauges(path: Path | None) -> None:
@@ -40,45 +72,105 @@ def check_gauges(path: Path | None) -> None:
         ) from error
 
 
-def write_gauges(
-    config: RetrainConfig,
-    costs: Mapping[str, Cost],
-    results: Results | None,
-    *,
-    n_set_aside: int = 0,
-) -> None:
-    """Write the figures of a run to the configured file, if there is one.
+def write_gauges(config: RetrainConfig, record: RunRecord, results: Results | None) -> None:
+    """Write the figures of a run that has ended to the configured file, if there is one.
 
     Parameters
     ----------
     config
         The configuration.
-    costs
-        Costs of the stages that are done, by name.
+    record
+        The record of the run, with its end.
     results
-        Results of all stages; None if the run has failed. Verdict and metrics are written only for
-        a run that has not failed.
-    n_set_aside
-        Number of training parts that are set aside.
+        Results of all stages; None if the run has failed. What the gate found is written only for a
+        run that has not failed, and what the registry says of the champion for every run.
     """
     path = config.run.prometheus
     if path is None:
         return
-    gauges: dict[str, Samples] = {
-        "success": [({}, float(results is not None))],
-        "timestamp_seconds": [({}, datetime.now(UTC).timestamp())],
-        "stage_seconds": [({"stage": name}, cost.seconds) for name, cost in costs.items()],
-        "stage_peak_bytes": [({"stage": name}, cost.peak_bytes) for name, cost in costs.items()],
-    }
+    samples = list(_of_run(config, record))
+    with suppress(DrankingError, OSError):  # a registry that cannot be read may be the failure
+        samples += _of_registry(config, results)
     if results is not None:
-        gauges["accepted"] = [({}, float(results.gate.accepted))]
-        gauges["parts_set_aside"] = [({}, float(n_set_aside))]
-        gauges["features"] = [({}, float(results.fit.n_features))]
-        for name, value in results.evaluate.metrics["challenger"].items():
-            if value is not None:
-                gauges[f"metric_{name.replace('@', '_at_')}"] = [({}, value)]
-    text = exposition(gauges, {"registry": _registry_label(config.registry.location)})
+        samples += _of_gate(config, results)
+    text = exposition(samples, {"registry": _registry_label(config.registry.location)})
     atomic_write(path, text, overwrite=True)
+
+
+def _of_run(config: RetrainConfig, record: RunRecord) -> Iterator[Sample]:
+    """The end of the run, its stages, and the parts that are set aside."""
+    yield "success", {}, float(record.line["error"] is None)
+    yield "exit_code", {}, record.exit_code
+    yield "timestamp_seconds", {}, datetime.now(UTC).timestamp()
+    if (success := last_success(config.run.place)) is not None:
+        yield "last_success_timestamp_seconds", {}, success.timestamp()
+    for stage, cost in record.costs.items():
+        yield "stage_seconds", {"stage": stage}, cost.seconds
+        yield "stage_peak_bytes", {"stage": stage}, cost.peak_bytes
+    yield "parts_set_aside", {}, len(Quarantine(config.run.place / QUARANTINE_NAME))
+
+
+def _of_registry(config: RetrainConfig, results: Results | None) -> Iterator[Sample]:
+    """The champion, the last measures of champion and challenger, and the budget that is left."""
+    registry = Registry(config.registry.location)
+    champion = registry.aliases.champion
+    if champion is None:
+        return
+    made = registry.manifest(champion)
+    created, now = made.created.timestamp(), datetime.now(UTC)
+    yield "champion_version", {}, int(champion)
+    yield "champion_created_timestamp_seconds", {}, created
+    yield "champion_age_seconds", {}, now.timestamp() - created
+    means, measured = {"champion": made.metrics}, created
+    published = None if results is None else results.publish.version
+    if results is not None and published in registry.versions:
+        measured = registry.manifest(published).created.timestamp()
+        means["challenger"] = results.evaluate.metrics["challenger"]
+        if champion == results.evaluate.against:
+            means["champion"] = results.evaluate.metrics["champion"]
+    for role, values in means.items():
+        yield "metric_timestamp_seconds", {"role": role}, measured
+        for name, value in values.items():
+            if value is not None:
+                yield "metric", {"role": role, "measure": name}, value
+    rules = config.gate
+    if rules.is_tested:
+        left = rules.false_promotions_per_year - spent_in_year(registry.ledger.spent, now.date())
+        yield "budget_left", {}, max(left, 0.0)
+
+
+def _of_gate(config: RetrainConfig, results: Results) -> Iterator[Sample]:
+    """What the gate found, and the sizes that it depends on."""
+    verdict, judged = results.gate, results.evaluate
+    for decision in ("accepted", "rejected", "postponed"):
+        yield "decision", {"decision": decision}, float(verdict.decision == decision)
+    if (difference := _difference(config, results)) is not None:
+        yield "difference", {}, difference
+    yield "level", {}, 0.0 if verdict.test is None else verdict.test.level
+    yield "judged_queries", {}, judged.n_queries
+    rules = config.gate
+    if rules.is_tested and judged.clicks is None:
+        usual = min(rules.false_promotions_per_year * DAYS[rules.every] / YEAR, LARGEST)
+        yield "fewest_queries", {}, fewest_queries(SMALL, usual)
+    if judged.drift:
+        shifts = [shift.index for part in judged.drift for shift in part.features.values()]
+        limits = [reason for reason in verdict.reasons if reason.rule == "max_drift"]
+        # The rule looks at the shift that is farthest beyond its own limit.
+        yield "drift", {}, limits[0].value if limits else max(shifts, default=0.0)
+        for reason in limits:
+            yield "drift_limit", {}, reason.limit
+    yield "features", {}, results.fit.n_features
+
+
+def _difference(config: RetrainConfig, results: Results) -> float | None:
+    """Mean difference to the champion; None without one, and for clicks that were not tested."""
+    if results.gate.test is not None:
+        return results.gate.test.difference
+    means, name = results.evaluate.metrics, config.judged_by
+    ours, theirs = (means.get(role, {}).get(name) for role in ("challenger", "champion"))
+    if results.evaluate.clicks is not None or ours is None or theirs is None:
+        return None
+    return ours - theirs if higher_is_better(name) else theirs - ours
 
 
 def _registry_label(location: str) -> str:
@@ -88,28 +180,30 @@ def _registry_label(location: str) -> str:
     return redacted(location)
 
 
-def exposition(gauges: Mapping[str, Samples], labels: Labels) -> str:
-    r"""Format gauges in the text format of Prometheus.
+def exposition(samples: Sequence[Sample], labels: Labels) -> str:
+    r"""Format samples of `GAUGES` in the text format of Prometheus.
 
     Parameters
     ----------
-    gauges
-        Samples (labels and value) of each gauge, by the name of the gauge without the prefix
-        ``dranking_retrain_``.
+    samples
+        The samples, in any order.
     labels
         Labels of all samples; they precede the labels of each sample.
 
     Examples
     --------
-    >>> print(exposition({"seconds": [({"stage": "fit"}, 0.5)]}, {"registry": "r"}), end="")
-    # TYPE dranking_retrain_seconds gauge
-    dranking_retrain_seconds{registry="r",stage="fit"} 0.5
+    >>> print(exposition([("level", {}, 0.5)], {"registry": "r"}), end="")
+    # HELP dranking_retrain_level Level that the test of the run has spent; 0 without a test.
+    # TYPE dranking_retrain_level gauge
+    dranking_retrain_level{registry="r"} 0.5
     """
     lines = []
-    for name, samples in gauges.items():
-        lines.append(f"# TYPE {PREFIX}{name} gauge")
-        for own, value in samples:
-            inside = ",".join(f'{k}="{_escaped(v)}"' for k, v in {**labels, **own}.items())
+    for name, meaning in GAUGES.items():
+        own = [(some, value) for gauge, some, value in samples if gauge == name]
+        if own:
+            lines += [f"# HELP {PREFIX}{name} {meaning}", f"# TYPE {PREFIX}{name} gauge"]
+        for some, value in own:
+            inside = ",".join(f'{k}="{_escaped(v)}"' for k, v in {**labels, **some}.items())
             lines.append(f"{PREFIX}{name}{{{inside}}} {value:.17g}")
     return "\n".join(lines) + "\n"
 

@@ -41,7 +41,7 @@ def test_a_night(dranking, stream, tmp_path):
     assert found["aliases"]["champion"] == "000001"
     gauges = prom.read_text()
     assert 'dranking_retrain_success{registry="' in gauges
-    assert "dranking_retrain_metric_ndcg_at_10" in gauges
+    assert 'measure="ndcg@10"' in gauges
     code, out, _ = dranking(*call)
     assert (code, json.loads(out)["done"]) == (0, [])
 
@@ -56,11 +56,12 @@ def test_a_rejected_challenger_is_the_normal_night(dranking, stream):
     assert "the champion stays" in err
     assert "4 features, at most 1" in err
     code, out, _ = dranking(*call, "--reject-exit", "4")
-    assert (code, json.loads(out)["unchanged"], json.loads(out)["decision"]) == (
-        4,
-        True,
-        "rejected",
-    )
+    [line] = out.splitlines()
+    found = json.loads(line)
+    assert (code, found["exit_code"], found["unchanged"]) == (4, 4, True)
+    assert found["decision"] == "rejected"
+    last = (stream.folder / "work" / "runs.jsonl").read_text().splitlines()[-1]
+    assert {name: found[name] for name in json.loads(last)} == json.loads(last)
     assert dranking("retrain", "retrain.toml", "--reject-exit", "4")[0] == 0  # accepted
 
 
@@ -87,6 +88,22 @@ def test_what_is_wrong_is_said(dranking, stream, arguments, code, message):
     found, out, err = dranking("retrain", *arguments)
     assert (found, out) == (code, "")
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["absent.toml"], 2),
+        (["retrain.toml", "--from", "bake"], 2),
+        (["retrain.toml", "--set", "data.train=absent/*.txt"], 3),
+    ],
+)
+def test_a_run_that_fails_ends_with_a_json_line(dranking, stream, arguments, code):
+    found, out, err = dranking("retrain", *arguments, "--json")
+    end = json.loads(out)
+    assert (found, end["exit_code"], end["stage"], end["decision"]) == (code, code, "plan", None)
+    assert end["error"] in " ".join(err.split())
+    assert end["versions"]["champion"] is None
 
 
 def test_log_lines_hold_no_credentials(dranking, stream):

@@ -1,22 +1,27 @@
 """Figures for Prometheus: their text format, and that they never make a run fail."""
 
+import json
 import os
 import re
+import time
 from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
+from dranking import __version__
 from dranking.errors import DataError, RetrainWarning, TryAgainError, UsageError
 from dranking.retrain.config.config import load_config
-from dranking.retrain.monitoring.prometheus import exposition
+from dranking.retrain.monitoring.prometheus import GAUGES, exposition
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES
 from dranking.retrain.runner import retrain
 from dranking.retrain.stages import stages
+from tests.reference.prometheus import samples_of
 from tests.retrain.stream import Stream
-
-LINE = re.compile(r'dranking_retrain_(\w+)\{((?:\w+="(?:[^"\\]|\\["\\n])*",?)*)\} (\S+)')
 
 
 @pytest.fixture
@@ -30,34 +35,152 @@ def run(stream, *settings, **options):
     return retrain(load_config(stream.config(), settings, {}), **options)
 
 
-def samples(text):
-    """Parse samples: values by name and labels; every line must be a comment or a sample."""
-    lines = [line for line in text.splitlines() if not line.startswith("# TYPE ")]
-    found = [LINE.fullmatch(line).groups() for line in lines]
-    return {(name, labels): float(value) for name, labels, value in found}
+def values_of(file):
+    """Values by name without prefix, or by name and the labels beside the registry."""
+    found = {}
+    for (name, labels), value in samples_of(file.read_text()).items():
+        own = tuple(text for label, text in labels if label != "registry")
+        short = name.removeprefix("dranking_retrain_")
+        found[(short, *own) if own else short] = value
+    return found
 
 
 def test_the_text_format():
-    text = exposition({"a": [({}, 1.0)], "b": [({"stage": 'x"\\\n'}, 0.1)]}, {"registry": "r"})
-    assert text.splitlines() == [
-        "# TYPE dranking_retrain_a gauge",
-        'dranking_retrain_a{registry="r"} 1',
-        "# TYPE dranking_retrain_b gauge",
-        'dranking_retrain_b{registry="r",stage="x\\"\\\\\\n"} 0.10000000000000001',
+    samples = [("stage_seconds", {"stage": 'x"\\\n'}, 0.1), ("success", {}, 1.0)]
+    text = exposition(samples, {"registry": "r"})
+    assert text.splitlines()[-2:] == [
+        "# TYPE dranking_retrain_stage_seconds gauge",
+        'dranking_retrain_stage_seconds{registry="r",stage="x\\"\\\\\\n"} 0.10000000000000001',
     ]
+    assert samples_of(text) == {
+        ("dranking_retrain_success", (("registry", "r"),)): 1.0,
+        ("dranking_retrain_stage_seconds", (("registry", "r"), ("stage", 'x"\\\n'))): 0.1,
+    }
 
 
-def test_a_night_is_told_stage_by_stage(stream, tmp_path):
-    file = tmp_path / "metrics" / "d.prom"
-    outcome = run(stream, f"run.prometheus={file}")
-    found = samples(file.read_text())
-    registry = f'registry="{stream.folder}/registry"'
-    assert found["success", registry] == found["accepted", registry] == 1
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory):
+    """A first night; a second one with a test, drift and a part set aside; and one that fails."""
+    folder = tmp_path_factory.mktemp("nights")
+    stream, file = Stream(folder, n_judged_documents=6), folder / "metrics" / "d.prom"
+    settings = [f"run.prometheus={file}", "gate.false_promotions_per_year=0.5"]
+    settings += ["data.max_set_aside=1", "gate.max_drift=0.25"]
+    stream.night(1)
+    found = [(run(stream, *settings), values_of(file))]
+    stream.night(2, shift=3.0)
+    stream.night(3).write_text("2 qid:1 1:x\n")
+    found.append((run(stream, *settings), values_of(file)))
+    with pytest.raises(DataError, match="nothing is there") as error:
+        run(stream, *settings, "data.train=absent/*.txt")
+    found.append((str(error.value), values_of(file)))
+    return stream, found
+
+
+def test_a_night_is_told_stage_by_stage(nights):
+    outcome, found = nights[1][0]
+    assert found["success"] == found["decision", "accepted"] == 1
+    assert found["exit_code"] == found["decision", "rejected"] == found["parts_set_aside"] == 0
     for stage in STAGES:
-        seconds = found["stage_seconds", f'{registry},stage="{stage}"']
-        assert seconds == outcome.costs[stage].seconds >= 0
-        assert found["stage_peak_bytes", f'{registry},stage="{stage}"'] > 2**20
+        assert found["stage_seconds", stage] == outcome.costs[stage].seconds >= 0
+        assert found["stage_peak_bytes", stage] > 2**20
     assert outcome.as_json()["stages"]["fit"] == asdict(outcome.costs["fit"])
+    assert "difference" not in found
+    assert "drift" not in found
+
+
+def test_what_the_gate_found_is_told(nights):
+    stream, [_, (outcome, found), _] = nights
+    registry, results = Registry(stream.folder / "registry"), outcome.results
+    made, published = registry.manifest("000001").created, registry.manifest("000002").created
+    assert outcome.as_json()["decision"] == "rejected"
+    assert [found["decision", d] for d in ("accepted", "rejected", "postponed")] == [0, 1, 0]
+    assert found["champion_version"] == found["parts_set_aside"] == 1
+    assert found["champion_created_timestamp_seconds"] == made.timestamp()
+    assert 0 < found["champion_age_seconds"] < 600
+    for role, means in results.evaluate.metrics.items():
+        assert found["metric_timestamp_seconds", role] == published.timestamp()
+        for measure, value in means.items():
+            assert found["metric", *sorted((role, measure), key=[measure, role].index)] == value
+    # Drift has rejected the challenger, so that no level is spent.
+    assert (found["level"], found["budget_left"]) == (0.0, 0.5)
+    means = [results.evaluate.metrics[role]["ndcg@10"] for role in ("challenger", "champion")]
+    assert found["difference"] == pytest.approx(means[0] - means[1])
+    # ln(.8 / (.5 / 365)) / ln(1.01), rounded up
+    assert (found["judged_queries"], found["fewest_queries"]) == (60, 641)
+    drift = {r.rule: r for r in results.gate.reasons}["max_drift"]
+    assert (found["drift"], found["drift_limit"]) == (drift.value, drift.limit)
+    assert drift.value > drift.limit
+    assert found["last_success_timestamp_seconds"] == pytest.approx(
+        found["timestamp_seconds"], abs=60
+    )
+
+
+def test_a_run_that_fails_before_its_stages_has_not_succeeded(nights):
+    found = nights[1][2][1]
+    assert (found["success"], found["exit_code"]) == (0, 3)
+    assert found["champion_version"] == 1
+    assert found["last_success_timestamp_seconds"] < found["timestamp_seconds"]
+    assert "level" not in found
+    assert not any(name[0] == "decision" for name in found)
+
+
+def test_every_run_ends_with_a_line(nights):
+    stream, [_, (second, _), (error, _)] = nights
+    text = (stream.folder / "work" / "runs.jsonl").read_text()
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [line["exit_code"] for line in lines] == [0, 0, 3]
+    assert [line["decision"] for line in lines] == ["accepted", "rejected", None]
+    assert [line["stage"] for line in lines] == ["publish", "publish", "plan"]
+    assert [line["error"] for line in lines] == [None, None, error]
+    assert lines[1]["run_id"] == second.run_id
+    versions = {"published": "000002", "champion": "000001", "dranking": __version__}
+    assert lines[1]["versions"] == versions
+    assert lines[2]["versions"] == {**versions, "published": None}
+    times = [datetime.fromisoformat(line["time"]) for line in lines]
+    assert times == sorted(times)
+
+
+def test_alerts_ask_for_figures_that_nights_write(nights):
+    path = Path(__file__).parents[3] / "pipelines" / "schedules" / "alerts.yaml"
+    [group] = yaml.safe_load(path.read_text())["groups"]
+    written = {
+        name if isinstance(name, str) else name[0] for _, found in nights[1] for name in found
+    }
+    assert written == set(GAUGES)
+    states = {}
+    for rule in group["rules"]:
+        assert set(rule) == {"alert", "expr", "labels", "annotations"}
+        asked = set(re.findall(r"dranking_retrain_(\w+)", rule["expr"]))
+        assert asked
+        assert asked <= written
+        states[rule["alert"].removeprefix("DrankingRetrain")] = [
+            _holds(rule["expr"], found) for _, found in nights[1]
+        ]
+    assert states == {
+        "Failed": [False, False, True],
+        "NotRun": [False, False, False],
+        "StaleChampion": [False, False, False],
+        "Drift": [None, True, None],
+        "PartsSetAside": [False, True, True],
+        "TooFewQueries": [True, True, None],
+    }
+
+
+def test_the_documentation_names_every_figure():
+    page = Path(__file__).parents[3] / "docs" / "nights.md"
+    if not page.exists():
+        pytest.skip("the documentation is in the repository only")
+    missing = [name for name in GAUGES if f"`{name}`" not in page.read_text(encoding="utf-8")]
+    assert missing == []
+
+
+def _holds(expression, found):
+    """The expression of a rule as Prometheus has it, for one series; None without its figures."""
+    names = set(re.findall(r"dranking_retrain_(\w+)", expression))
+    if not names <= set(found):
+        return None
+    code = re.sub(r"dranking_retrain_(\w+)", r"found['\1']", expression)
+    return eval(code, {"time": time.time, "found": found})
 
 
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="Linux counts it")
@@ -82,23 +205,15 @@ def test_a_failed_night_tells_how_far_it_came(stream, monkeypatch, tmp_path):
     monkeypatch.setattr(stages, "tune", failing)
     with pytest.raises(TryAgainError):
         run(stream, f"run.prometheus={file}")
-    found = samples(file.read_text())
-    assert [value for (name, _), value in found.items() if name == "success"] == [0]
-    timed = [
-        labels.rpartition('stage="')[2][:-1] for name, labels in found if name == "stage_seconds"
-    ]
+    found = values_of(file)
+    assert (found["success"], found["exit_code"]) == (0, 75)
+    timed = [name[1] for name in found if name[0] == "stage_seconds"]
     assert timed == ["validate", "ingest", "statistics"]
-    assert not any(name.startswith(("accepted", "metric")) for name, _ in found)
-
-
-def test_a_run_that_fails_before_its_stages_has_not_succeeded(stream, tmp_path):
-    file = tmp_path / "d.prom"
-    run(stream, f"run.prometheus={file}")
-    registry = f'registry="{stream.folder}/registry"'
-    assert samples(file.read_text())["success", registry] == 1
-    with pytest.raises(DataError, match="nothing is there"):
-        run(stream, f"run.prometheus={file}", "data.train=absent/*.txt")
-    assert samples(file.read_text())["success", registry] == 0
+    assert not {"decision", "metric"} & {name[0] for name in found}
+    [line] = (stream.folder / "work" / "runs.jsonl").read_text().splitlines()
+    end = json.loads(line)
+    assert (end["stage"], end["exit_code"], end["decision"]) == ("tune", 75, None)
+    assert end["error"] == "the cluster is away"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +244,7 @@ def test_a_promoted_night_stays_one_if_its_figures_cannot_be_written(stream, mon
         return result
 
     monkeypatch.setattr(stages, "publish", hindering)
-    with pytest.warns(RetrainWarning, match="figures for Prometheus could not be written"):
+    with pytest.warns(RetrainWarning, match="the end of the run could not be written"):
         outcome = run(stream, f"run.prometheus={file}")
     assert outcome.accepted
     assert Registry(stream.folder / "registry").aliases.champion == "000001"
