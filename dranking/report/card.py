@@ -40,8 +40,8 @@ def model_card(
         Exports of the model: name to content. The card has the SHA-256 of each.
     judged
         The judgement of the model: ``convention``, ``n_queries``, ``metrics`` (of challenger and
-        champion, by measure), and perhaps ``accepted`` with ``decision``; None if the model was not
-        judged.
+        champion, by measure), and perhaps ``accepted`` and ``decision``, its word; None if the model
+        was not judged.
     origin
         Facts about the run: label to text.
     """
@@ -83,7 +83,8 @@ def card_page(card: Mapping[str, Any]) -> Page:
         facts.append(("lambda", f"{card['regularization']:g}"))
     verdict = (card["judged"] or {}).get("accepted")
     if verdict is not None:
-        facts.insert(0, ("verdict of the gate", card["judged"]["decision"]))
+        decision = card["judged"].get("decision", "accepted" if verdict else "rejected")
+        facts.insert(0, ("verdict of the gate", decision))
     return Page(
         title=card["title"],
         subtitle=f"Model card. {card['ranker']}, {model['kind']}.",
@@ -114,10 +115,10 @@ def _sections(card: Mapping[str, Any]) -> list[Section | None]:
         what = f"A score is the sum over the features of weight times value of the {of}."
         columns, rows = ["feature", "weight"], model["weights"]
     made_from = [
-        Table([heading, ""], [(name, _text(value)) for name, value in card[part].items()])
-        for heading, part in (
-            ("of the training data", "training_data"),
-            ("parameter of the ranker", "parameters"),
+        Table([heading, ""], [(of(name), _text(value)) for name, value in card[part].items()])
+        for heading, part, of in (
+            ("of the training data", "training_data", _fact_of_data),
+            ("parameter of the ranker", "parameters", str),
         )
         if card[part]
     ]
@@ -134,6 +135,11 @@ def _sections(card: Mapping[str, Any]) -> list[Section | None]:
         else None,
         Section("Exports", tables=[Table(["file", "SHA-256"], exports)]) if exports else None,
     ]
+
+
+def _fact_of_data(name: str) -> str:
+    """Name of a fact about the training data, whose sizes are no parameters of the ranker."""
+    return name.removeprefix("n_").replace("_", " ")
 
 
 def missing_values_table(values: Mapping[str, Any]) -> Table:

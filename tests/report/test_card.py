@@ -63,7 +63,8 @@ def test_a_card_labels_what_the_model_was_made_from(model):
     assert made_from.paragraphs == []  # lambda was given
     data, parameters = made_from.tables
     assert data.columns == ["of the training data", ""]
-    assert dict(data.rows)["n_features"] == str(ranking(1).n_features)
+    assert dict(data.rows)["features"] == str(ranking(1).n_features)
+    assert not {name for name, _ in data.rows} & {name for name, _ in parameters.rows}
     assert parameters.columns == ["parameter of the ranker", ""]
     assert dict(parameters.rows)["n_features"] == "3"
 
@@ -112,3 +113,11 @@ def test_a_card_of_word_pairs():
         place = fitted.words.index(pair["query_word"]), fitted.words.index(pair["word"])
         assert pair["weight"] == weights[place]
     assert "word of the query" in card_files(card)["card.html"]
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_a_verdict_without_a_word_for_the_decision(model, accepted):
+    judged = {name: value for name, value in JUDGED.items() if name != "decision"}
+    card = model_card(model, "v1", files={}, judged={**judged, "accepted": accepted})
+    word = "accepted" if accepted else "rejected"
+    assert card_page(card).facts[0] == ("verdict of the gate", word)

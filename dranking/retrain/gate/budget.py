@@ -80,6 +80,8 @@ class Allowance:
         that on which the same test was taken first.
     taken
         Whether the test of this period was taken.
+    ahead
+        Last day of a test that the ledger dates after today; None without one.
     """
 
     level: float
@@ -88,16 +90,22 @@ class Allowance:
     spent: float
     next_day: date
     taken: bool = False
+    ahead: date | None = None
 
     @property
     def text(self) -> str:
         """Level and budget in words, or the day of the next test and the reason."""
+        clock = ""
+        if self.ahead is not None:
+            clock = f"; the ledger has a test of {self.ahead:%Y-%m-%d}, by a clock that was ahead"
         if self.level:
             share = self.spent / self.budget
-            return f"level {self.level:.2g} ({self.every}), {share:.2g} of this year's budget spent"
+            spent = f"{share:.2g} of this year's budget spent{clock}"
+            return f"level {self.level:.2g} ({self.every}), {spent}"
         taken = f"the test of this {self.every} was taken"
         why = taken if self.taken else "the budget of the last 365 days is spent"
-        return f"no test today: {why}; the next test can be taken on {self.next_day:%Y-%m-%d}"
+        next_test = f"the next test can be taken on {self.next_day:%Y-%m-%d}"
+        return f"no test today: {why}{clock}; {next_test}"
 
 
 def allowance_of(rules: GateConfig, ledger: Ledger, run_id: str, against: str) -> Allowance | None:
@@ -114,7 +122,8 @@ def allowance_of(rules: GateConfig, ledger: Ledger, run_id: str, against: str) -
     day = next_test(budget, tests, today, every)
     level = next_level(budget, tests, today, every) if day == today else 0.0
     taken = any(first_day(test, every) == first_day(today, every) for test, _ in tests)
-    return Allowance(level, every, budget, spent_in_year(tests, today), day, taken)
+    ahead = max((test for test, _ in tests if test > today), default=None)
+    return Allowance(level, every, budget, spent_in_year(tests, today), day, taken, ahead)
 
 
 def statement_of(test: GateTest | Entry, metric: str, accepted: bool, share: float) -> str:

@@ -73,7 +73,7 @@ def compared(
     """
     if not challenger.query_ids.equals(champion.query_ids):
         raise DataError("challenger and champion were not measured on the same queries.")
-    _check_weights(rules, challenger)
+    check_weights(rules, challenger.query_ids, challenger.weights)
     differences, weights = differences_of(challenger, champion, rules.metric)
     mean = float(np.average(sign * differences, weights=weights))
     ours, theirs = (each.summary().metrics[rules.metric] for each in (challenger, champion))
@@ -144,13 +144,21 @@ def student_p_value(mean: float, error: float, n_effective: float) -> float:
     return float(special.stdtr(degrees_of_freedom(n_effective), -mean / error))
 
 
-def _check_weights(rules: GateConfig, challenger: PerQuery) -> None:
-    """Raise DataError for a query that weighs more than the configuration allows."""
-    weights = np.ones(1) if challenger.weights is None else challenger.weights
+def check_weights(rules: GateConfig, query_ids: pa.Array, weights: Array | None) -> None:
+    """Raise DataError for a query that weighs more than the configuration allows.
+
+    Parameters
+    ----------
+    rules
+        The rules of the gate.
+    query_ids, weights
+        (n_queries,) ids and weights of judged queries; weights of None are ones.
+    """
+    weights = np.ones(len(query_ids)) if weights is None else weights
     heaviest = int(np.argmax(weights))
     if weights[heaviest] > rules.max_query_weight:
         raise DataError(
-            f"query {challenger.query_ids[heaviest]} weighs {weights[heaviest]:g}, and "
+            f"query {query_ids[heaviest]} weighs {weights[heaviest]:g}, and "
             f"gate.max_query_weight is {rules.max_query_weight:g}; set the largest weight that any "
             "judged query can have, which must not depend on this sample."
         )

@@ -8,11 +8,16 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.query_hashes import Words, joined_words, words_digests
+from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, listed
+from dranking.retrain.gate.comparison import check_weights
 from dranking.retrain.sources.sources import Source
+from dranking.retrain.workflow import Run
 from dranking.retrain.workflows.parts import Parts
 
 
@@ -44,6 +49,18 @@ def _documents(parts: Parts, sources: Sequence[Source]) -> tuple[pa.Array, Words
         pa.concat_arrays([ids, numbered.dictionary]),
         words_digests(np.concatenate([words, whole])),
     )
+
+
+def check_judged_weights(run: Run, judged: Dataset) -> None:
+    """Raise DataError before any training if a judged query weighs more than the gate allows."""
+    nothing = np.empty(0, dtype=np.intp)
+    blocks = map_blocks(_weights, judged, run.executor, columns=nothing, name="weights of queries")
+    for query_ids, weights in blocks:
+        check_weights(run.config.gate, query_ids, weights)
+
+
+def _weights(block: QueryBlock) -> tuple[pa.Array, NDArray[np.float64] | None]:
+    return block.query_ids, block.query_weights
 
 
 def without_queries(data: Dataset, ids: pa.Array) -> Dataset:

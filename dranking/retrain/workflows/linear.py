@@ -54,7 +54,12 @@ from dranking.retrain.workflows.click_labels import (
 )
 from dranking.retrain.workflows.drift import drift_between
 from dranking.retrain.workflows.incremental_statistics import merged_queries, sync_statistics
-from dranking.retrain.workflows.judged_queries import judged_ids, left_out, without_queries
+from dranking.retrain.workflows.judged_queries import (
+    check_judged_weights,
+    judged_ids,
+    left_out,
+    without_queries,
+)
 from dranking.retrain.workflows.parts import Parts, joined
 from dranking.retrain.workflows.whole_queries import codes_of, share_queries, whole_queries
 from dranking.tuning.families import family_of
@@ -86,8 +91,9 @@ class LinearWorkflow:
         Raises
         ------
         DataError
-            If a source is wrong, the data of some use has no labelled document, or queries are both
-            trained on and judged on, and the configuration refuses that or nothing else is left.
+            If a source is wrong, the data of some use has no labelled document, a judged query
+            weighs more than the gate allows, or queries are both trained on and judged on, and the
+            configuration refuses that or nothing else is left.
         PartSetAsideError
             If a training source is wrong and was set aside, as the configuration allows.
         """
@@ -111,6 +117,8 @@ class LinearWorkflow:
             found[use] = RowFacts(**data.facts)
             if use != "train":
                 check_champion_scores(run, use, data)
+            if use == "holdout":
+                check_judged_weights(run, data)
         n_left_out, notes = self._check_left_out()
         if run.config.clicks is not None or not on_statistics(run.config):  # all ids are read
             codes, is_repeated = codes_of(self._parts.open(run.sources["train"]))

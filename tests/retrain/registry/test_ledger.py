@@ -262,3 +262,11 @@ def test_a_ledger_of_an_earlier_version_is_said_to_be_one(tmp_path):
     stored.write_bytes(sealed_json(content | {"schema_version": 3}))
     with pytest.raises(DataError, match=r"ledger\.json: schema 3 .*4"):
         _ = Registry(tmp_path / "r").ledger
+
+
+def test_a_test_dated_ahead_is_named():
+    ahead = entry(time=datetime(2099, 5, 4, tzinfo=UTC))
+    rules = GateConfig(every="week", false_promotions_per_year=0.001)
+    for tests, named in (((entry(), ahead), True), ((entry(),), False)):
+        left = allowance_of(rules, Ledger(entries=tests), "s", "000001")
+        assert ("the ledger has a test of 2099-05-04" in left.text) == named

@@ -1,12 +1,17 @@
 """Judged queries are not trained on: a night leaves them out, by id or by content, and says so."""
 
+import json
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dranking as dr
 from dranking.errors import DataError
 from dranking.retrain.registry.registry import Registry
 from tests.retrain.runs import run
+from tests.retrain.stream import Stream
 
 FIXED = ("model.regularization=1.0", "tune={}")
 
@@ -51,6 +56,23 @@ def weights(stream):
     registry = Registry(stream.folder / "registry")
     version = registry.versions[-1]
     return dr.LinearModel.model_validate_json(registry.read(version, "model.json")), registry
+
+
+def test_a_judged_query_that_weighs_too_much_is_refused_before_the_training(tmp_path):
+    stream = Stream(tmp_path)
+    stream.night(1)
+    [block] = dr.open_dataset(stream.folder / "holdout.txt").read_blocks()
+    weights = np.where(np.arange(60) == 41, 3.5, 1.0)
+    columns = {f"f{j + 1}": block.features[:, j] for j in range(8)}
+    judged = {"qid": np.repeat(block.query_ids.to_pylist(), 8), "relevance": block.relevance}
+    table = pa.table({**judged, "weight": np.repeat(weights, 8), **columns})
+    pq.write_table(table, tmp_path / "holdout.parquet")
+    settings = [f"data.holdout={tmp_path}/holdout.parquet", "data.weight=weight"]
+    with pytest.raises(DataError, match=r"query 999041 weighs 3\.5, and gate\.max_query_weight"):
+        run(stream, *settings)
+    [log] = (tmp_path / "work" / "runs").glob("*/log.jsonl")
+    assert json.loads(log.read_text().splitlines()[-1])["stage"] == "ingest"
+    assert run(stream, *settings, "gate.max_query_weight=4").accepted
 
 
 @pytest.mark.parametrize(("make", "n"), [(rejudged, 60), (other_documents, 40), (renumbered, 60)])
