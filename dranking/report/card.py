@@ -40,7 +40,7 @@ def model_card(
         Exports of the model: name to content. The card has the SHA-256 of each.
     judged
         The judgement of the model: ``convention``, ``n_queries``, ``metrics`` (of challenger and
-        champion, by measure), and perhaps ``accepted`` and ``decision``, its word; None if the model
+        champion, by measure), and perhaps ``accepted`` and the word ``decision``; None if the model
         was not judged.
     origin
         Facts about the run: label to text.

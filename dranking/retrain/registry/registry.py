@@ -15,7 +15,6 @@ Every JSON file here has a digest of its own content. A version never changes af
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -24,14 +23,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from dranking.errors import DataError, UsageError, problems_in
-from dranking.files.json_files import parse_json, sealed_json, unsealed
+from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace
 from dranking.files.writing.local_output import is_temporary
 from dranking.files.writing.output_checks import MANIFEST_NAME
 from dranking.metrics.per_query import PerQuery, read_per_query
+from dranking.retrain.registry.documents import Documents, sealed
 from dranking.retrain.registry.ledger import Entry, Ledger
 from dranking.retrain.registry.manifests import Aliases, RegistryManifest, VersionManifest
 from dranking.retrain.registry.storage import Storage
@@ -65,6 +64,7 @@ class Registry:
 
     def __init__(self, location: AnyPlace) -> None:
         self.storage = Storage(location)
+        self._documents = Documents(self.storage)
         self._check()
 
     def __str__(self) -> str:
@@ -124,10 +124,9 @@ class Registry:
     def manifest(self, version: str) -> VersionManifest:
         """The manifest of a version."""
         name = f"{VERSIONS}/{version}/{MANIFEST_NAME}"
-        content = self.storage.read(name)
-        if content is None:
+        manifest = self._documents.read(VersionManifest, name)
+        if manifest is None:
             raise DataError(f"{self}: {name} is not there.")
-        manifest = self._parse(VersionManifest, content, name)
         if manifest.version != version:
             raise self._damaged(version, f"is version {manifest.version} by its manifest")
         return manifest
@@ -216,7 +215,7 @@ class Registry:
             )
         versions = self.versions
         if not versions:
-            self._write(MANIFEST_NAME, RegistryManifest())
+            self._documents.write(MANIFEST_NAME, RegistryManifest())
             self.complete()
         version = f"{int(versions[-1]) + 1 if versions else 1:06d}"
         manifest = VersionManifest(
@@ -227,7 +226,7 @@ class Registry:
             metrics=dict(metrics or {}),
             checksums=checksums,
         )
-        content = _text(manifest)
+        content = sealed(manifest)
         self.storage.add_folder(source, checksums, f"{VERSIONS}/{version}", content)
         self.nominate(version)
         return version
@@ -239,13 +238,13 @@ class Registry:
         """
         for name, content in ((ALIASES_NAME, Aliases()), (LEDGER_NAME, Ledger())):
             if self.storage.read(name) is None:
-                self._write(name, content)
+                self._documents.write(name, content)
 
     def nominate(self, version: str) -> None:
         """Make a version the challenger, unless the version is the champion."""
         aliases = self.aliases
         if version != aliases.champion:
-            self._write(ALIASES_NAME, aliases.model_copy(update={"challenger": version}))
+            self._documents.write(ALIASES_NAME, aliases.model_copy(update={"challenger": version}))
 
     def find(self, source: Path, run_id: str) -> str | None:
         """The version that a run has added from exactly the files of a folder, or None."""
@@ -265,7 +264,7 @@ class Registry:
             return old
         challenger = None if old.challenger == version else old.challenger
         new = Aliases(champion=version, challenger=challenger, previous=old.champion)
-        self._write(ALIASES_NAME, new)
+        self._documents.write(ALIASES_NAME, new)
         return new
 
     def rollback(self) -> Aliases:
@@ -281,7 +280,7 @@ class Registry:
             raise UsageError(f"{self}: there is no previous champion to go back to.")
         self.verify(old.previous)
         new = Aliases(champion=old.previous, challenger=old.challenger, previous=old.champion)
-        self._write(ALIASES_NAME, new)
+        self._documents.write(ALIASES_NAME, new)
         return new
 
     def prune(self, keep: int) -> list[str]:
@@ -331,7 +330,7 @@ class Registry:
 
     def record(self, entry: Entry) -> None:
         """Add a test to the ledger; call this with the lock held, after the promotion."""
-        self._write(LEDGER_NAME, self.ledger.with_entry(entry))
+        self._documents.write(LEDGER_NAME, self.ledger.with_entry(entry))
 
     def per_query(self, version: str) -> PerQuery:
         """Measures of a version on the queries held out."""
@@ -347,17 +346,17 @@ class Registry:
         )
 
     def _check(self) -> None:
-        content = self.storage.read(MANIFEST_NAME)
-        if content is not None:
-            self._parse(RegistryManifest, content, MANIFEST_NAME)
-        elif [name for name in self.storage.files("") if not name.startswith(".")]:
+        manifest = self._documents.read(RegistryManifest, MANIFEST_NAME)
+        if manifest is None and [
+            name for name in self.storage.files("") if not name.startswith(".")
+        ]:
             raise DataError(f"{self}: is not a registry (no {MANIFEST_NAME}), and not empty.")
 
     def _of_all(self, kind: type[M], name: str) -> M:
         """Content of a file that every registry with versions has; as written first if new."""
-        content = self.storage.read(name)
+        content = self._documents.read(kind, name)
         if content is not None:
-            return self._parse(kind, content, name)
+            return content
         if versions := self.versions:
             raise DataError(
                 f"{self}: {name} is missing, and there are versions up to {versions[-1]}. Restore "
@@ -366,33 +365,6 @@ class Registry:
                 "new ledger forgets what was spent of the budget of false promotions."
             )
         return kind()
-
-    def _write(self, name: str, content: BaseModel) -> None:
-        self.storage.write(name, _text(content))
-
-    def _parse(self, kind: type[M], content: bytes, name: str) -> M:
-        try:
-            entries = unsealed(parse_json(content))
-        except ValueError as error:
-            raise DataError(
-                f"{self}: {name}: damaged, {error}. Restore the file from a copy."
-            ) from error
-        schema, written = kind.model_fields.get("schema_version"), entries.get("schema_version")
-        if schema is not None and isinstance(written, int) and written < schema.default:
-            raise DataError(
-                f"{self}: {name}: schema {written} is older than what this dranking reads "
-                f"({schema.default}); begin a new registry, or go on with the dranking that wrote "
-                "this one."
-            )
-        try:
-            # The text is validated, as JSON has no times and no tuples.
-            return kind.model_validate_json(json.dumps(entries))
-        except ValidationError as error:
-            raise DataError(f"{self}: {name}: {problems_in(error, 'file')}.") from error
-
-
-def _text(content: BaseModel) -> bytes:
-    return sealed_json(content.model_dump(mode="json"), indent=1)
 
 
 def _checksums(source: Path) -> dict[str, str]:
