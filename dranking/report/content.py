@@ -59,6 +59,8 @@ class Content:
         champion.
     command
         Command that makes the model again.
+    links
+        Other pages: text, and place relative to the report.
     overlaps
         How many of the judged queries the "model" and the "champion" were trained on.
     bounds
@@ -80,6 +82,7 @@ class Content:
     max_drift: float | None = None
     resampling: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
+    links: Sequence[tuple[str, str]] = ()
     overlaps: Mapping[str, Overlap] = field(default_factory=dict)
     bounds: RiskBounds | str = "the training data was not given."
 

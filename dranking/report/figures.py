@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,6 +141,75 @@ def draw_drift(names: Sequence[str], indices: Sequence[float], limit: float | No
         axes.axvline(limit, color=BAD, linestyle="--", label=f"limit {limit:g}")
         axes.legend(frameon=False)
     axes.set_xlabel("population stability index")
+    return figure
+
+
+def draw_measures(
+    nights: Sequence[tuple[datetime, str, float | None, float | None]],
+    measure: str,
+    changed: Sequence[datetime],
+) -> Figure:
+    """Draw the measure of challengers and champions night by night.
+
+    Parameters
+    ----------
+    nights
+        Time, decision, and the measures of challenger and champion; None where not known.
+    measure
+        Spelling of the measure.
+    changed
+        Times from which on other queries were judged.
+    """
+    figure, axes = _axes()
+    for time in changed:
+        axes.axvline(time, color=LINE, linewidth=1.6)
+    theirs = [(time, value) for time, _, _, value in nights if value is not None]
+    if theirs:
+        axes.plot(*zip(*theirs, strict=True), color=THEIRS, linestyle="--", label="champion")
+    looks = {
+        "accepted": ("promoted challenger", OURS, "o", OURS),
+        "rejected": ("rejected challenger", BAD, "x", BAD),
+        "postponed": ("postponed challenger", OURS, "o", "none"),
+    }
+    for decision, (label, colour, marker, face) in looks.items():
+        ours = [
+            (t, value) for t, made, value, _ in nights if made == decision and value is not None
+        ]
+        if ours:
+            look = {"color": colour, "marker": marker, "markerfacecolor": face}
+            axes.plot(*zip(*ours, strict=True), linestyle="", markersize=5, label=label, **look)
+    axes.set_ylabel(measure)
+    return _with_days(figure, axes)
+
+
+def draw_days(
+    lines: Mapping[str, Sequence[tuple[datetime, float]]],
+    label: str,
+    limit: Sequence[tuple[datetime, float]] = (),
+) -> Figure:
+    """Draw lines over time by name, several on a logarithmic axis, and a limit that may change."""
+    figure, axes = _axes(height=2.5)
+    colours = (OURS,) if len(lines) == 1 else SERIES[::2]
+    for (name, points), colour in zip(lines.items(), colours, strict=False):
+        axes.plot(*zip(*points, strict=True), marker="o", markersize=3, color=colour, label=name)
+    if len(limit) == 1:
+        axes.axhline(limit[0][1], color=BAD, linestyle="--", label="limit")
+    elif limit:
+        axes.plot(*zip(*limit, strict=True), color=BAD, linestyle="--", label="limit")
+    if len(lines) > 1:
+        axes.set_yscale("log")
+    axes.set_ylabel(label)
+    return _with_days(figure, axes)
+
+
+def _with_days(figure: Figure, axes: Any) -> Figure:
+    """The figure with dates below, as many as there is room for, and a legend under them."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(minticks=2, maxticks=6)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    figure.legend(frameon=False, loc="outside lower center", ncols=2)
     return figure
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,8 @@ class Page:
         Whether the verdict is favourable; None without a verdict.
     origin
         Origin of the page and of the model, for the footer: label and text.
+    links
+        Other pages: text, and place relative to this page.
     """
 
     title: str
@@ -95,6 +98,7 @@ class Page:
     sections: Sequence[Section] = field(default_factory=tuple)
     good: bool | None = None
     origin: Sequence[tuple[str, str]] = ()
+    links: Sequence[tuple[str, str]] = ()
 
 
 def render(page: Page) -> str:
@@ -150,9 +154,11 @@ def cell_text(value: Any, places: int | None = None) -> str:
 
 
 def look(value: Any) -> str:
-    """CSS class of a cell: for numbers, verdicts, and long texts without spaces."""
+    """CSS class of a cell: for numbers, dates, verdicts, and long texts without spaces."""
     if _is_number(value):
         return "number"
+    if isinstance(value, date):
+        return "day"
     if value in ("passed", "failed"):
         return "good" if value == "passed" else "bad"
     return "long" if isinstance(value, str) and len(value) > LONG and " " not in value else ""

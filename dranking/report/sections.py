@@ -50,6 +50,7 @@ def page_of(content: Content, title: str = "Ranking model") -> Page:
         sections=tuple(sections_of(content)),
         good=good,
         origin=_origin(content),
+        links=content.links,
     )
 
 

@@ -14,6 +14,7 @@ from dranking.retrain.config.config import RetrainConfig, config_text
 from dranking.retrain.markers import UNFINISHED_NAME, marker_file, note_unfinished
 from dranking.retrain.monitoring.event_log import EventLog
 from dranking.retrain.monitoring.mlflow_tracking import check_tracking, track
+from dranking.retrain.monitoring.nights_page import PAGE_NAME, nights_page
 from dranking.retrain.monitoring.prometheus import check_gauges, write_gauges
 from dranking.retrain.monitoring.run_record import RunRecord
 from dranking.retrain.outcome import Outcome
@@ -156,7 +157,7 @@ def _run_stages(run: Run, do: StageRunner) -> Results:
     verdict = do("gate", stages.gate, run, ranker, fitted, evaluated)
     exported = do("export", stages.export, run, ranker, ingested, updated, evaluated, verdict)
     published = do(
-        "publish", stages.publish, run, ranker, ingested, updated, tuned, evaluated, verdict
+        "publish", stages.publish, run, ranker, ingested, updated, tuned, fitted, evaluated, verdict
     )
     return Results(
         validated, ingested, updated, tuned, fitted, evaluated, verdict, exported, published
@@ -172,6 +173,9 @@ def _finish(run: Run, outcome: Outcome, log: EventLog, record: RunRecord) -> Non
     with only_warned("folders of old runs could not be deleted"):
         _delete_old_runs(run)
     _note_end(run.config, record, "the end of the run could not be written", outcome.results)
+    if outcome.done and run.config.export.report:
+        with only_warned("the page over all nights could not be written"):
+            run.registry.storage.write(PAGE_NAME, nights_page(run.registry).encode())
     if outcome.done:
         with only_warned("the run could not be logged to MLflow"):
             track(run, outcome)

@@ -50,6 +50,9 @@ def test_a_first_night_is_promoted_and_a_second_run_does_nothing(stream):
     page = registry.read("000001", "report.html").decode()
     assert first.run_id in page
     assert "Stability of the selection" in page
+    [place] = re.findall('href="([^#d"][^"]*)"', page)
+    nights = stream.folder / "registry" / "versions" / "000001" / place
+    assert "1 promoted, 0 rejected, 0 postponed" in nights.read_text()
     again = run(stream, "export.report=true")
     assert again.is_unchanged
     assert again.as_json()["unchanged"]

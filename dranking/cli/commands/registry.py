@@ -7,11 +7,13 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from dranking.cli.options.registry_models import complete_version, open_registry
-from dranking.cli.options.shared import Json
+from dranking.cli.options.shared import Json, Output, Overwrite
 from dranking.cli.output import format_value, note, print_json, print_table
 from dranking.cli.parsing.option_groups import grouped
 from dranking.cli.parsing.topics import Commands
 from dranking.files.places import Place
+from dranking.files.writing.atomic_files import atomic_write
+from dranking.files.writing.output_checks import check_output_file
 
 registry = Commands(help="List and promote the versions of a model.", no_args_is_help=True)
 
@@ -121,6 +123,23 @@ def prune(
         print_json({"deleted": deleted})
     else:
         note(f"deleted: {', '.join(deleted) or 'nothing'}")
+
+
+@registry.command()
+@grouped
+def report(
+    location: Location, output: Output, overwrite: Overwrite = False, as_json: Json = False
+) -> None:
+    """Write a page over all nights: measures, decisions, budget, drift and sizes over time."""
+    from dranking.retrain.monitoring.nights_page import nights_page
+
+    check_output_file(output, overwrite)
+    opened = open_registry(location)
+    atomic_write(output, nights_page(opened), overwrite=overwrite)
+    if as_json:
+        print_json({"output": str(output), "nights": len(opened.nights)})
+    else:
+        note(f"report written to {output}")
 
 
 def _show_aliases(aliases: dict[str, str | None], as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -44,11 +45,22 @@ class Verdict:
     next_test: str | None = None
 
     @property
-    def decision(self) -> str:
+    def decision(self) -> Literal["accepted", "rejected", "postponed"]:
         """The decision in a word: accepted, rejected, or postponed to the next test."""
         if self.accepted:
             return "accepted"
         return "rejected" if self.next_test is None else "postponed"
+
+    def largest_shift(self, drift: Sequence[PartDrift]) -> tuple[float | None, float | None]:
+        """Index of the feature that has shifted most, and its limit; None if there is none.
+
+        With the rule ``max_drift``, it is the shift that is farthest beyond its own limit.
+        """
+        for reason in self.reasons:
+            if reason.rule == "max_drift":
+                return reason.value, reason.limit
+        shifts = [shift.index for part in drift for shift in part.features.values()]
+        return max(shifts, default=None), None
 
 
 @dataclass(frozen=True)

@@ -152,13 +152,11 @@ def _of_gate(config: RetrainConfig, results: Results) -> Iterator[Sample]:
     if rules.is_tested and judged.clicks is None:
         usual = min(rules.false_promotions_per_year * DAYS[rules.every] / YEAR, LARGEST)
         yield "fewest_queries", {}, fewest_queries(SMALL, usual)
-    if judged.drift:
-        shifts = [shift.index for part in judged.drift for shift in part.features.values()]
-        limits = [reason for reason in verdict.reasons if reason.rule == "max_drift"]
-        # The rule looks at the shift that is farthest beyond its own limit.
-        yield "drift", {}, limits[0].value if limits else max(shifts, default=0.0)
-        for reason in limits:
-            yield "drift_limit", {}, reason.limit
+    for name, value in zip(
+        ("drift", "drift_limit"), verdict.largest_shift(judged.drift), strict=True
+    ):
+        if value is not None:
+            yield name, {}, value
     yield "features", {}, results.fit.n_features
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from dranking.files.writing.local_output import is_temporary
 
 Version: TypeAlias = Annotated[str, Field(pattern=r"^[0-9]{6,}$")]
 FileName: TypeAlias = Annotated[str, Field(pattern=r"^\w[\w.-]*(/\w[\w.-]*)*$")]
@@ -59,3 +63,21 @@ class Aliases(BaseModel):
     champion: Version | None = None
     challenger: Version | None = None
     previous: Version | None = None
+
+
+def checksums_of(source: Path) -> dict[str, str]:
+    """SHA-256 of every file in a folder, by name, without what killed processes left there."""
+    files = sorted(
+        file
+        for file in source.rglob("*")
+        if file.is_file() and not any(map(is_temporary, file.relative_to(source).parts))
+    )
+    return {
+        file.relative_to(source).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in files
+    }
+
+
+def is_of(name: str, model: str) -> bool:
+    """Whether a file is the model with this name, or in the folder with this name."""
+    return name == model or name.startswith(f"{model}/")

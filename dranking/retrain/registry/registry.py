@@ -5,6 +5,8 @@ Layout::
     manifest.json            format and schema version of the registry
     aliases.json             champion, challenger, previous -> version; replaced in one write
     ledger.json              the tests of challengers against champions
+    history.json             nights whose versions were deleted, in a few numbers each
+    nights.html              the page over all nights
     versions/000001/         manifest.json (lineage, metrics, checksums); model.json and
                              model.queries, or the folder model/; per_query.parquet, card.json,
                              card.html, report.html, exports/
@@ -17,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,12 +29,18 @@ from pydantic import BaseModel
 
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace
-from dranking.files.writing.local_output import is_temporary
 from dranking.files.writing.output_checks import MANIFEST_NAME
 from dranking.metrics.per_query import PerQuery, read_per_query
 from dranking.retrain.registry.documents import Documents, sealed
+from dranking.retrain.registry.history import HISTORY_NAME, History, Night, night_of
 from dranking.retrain.registry.ledger import Entry, Ledger
-from dranking.retrain.registry.manifests import Aliases, RegistryManifest, VersionManifest
+from dranking.retrain.registry.manifests import (
+    Aliases,
+    RegistryManifest,
+    VersionManifest,
+    checksums_of,
+    is_of,
+)
 from dranking.retrain.registry.storage import Storage
 
 ALIASES_NAME = "aliases.json"
@@ -167,7 +175,7 @@ class Registry:
         Whether the version has a model of this name.
         """
         there = self.manifest(version).checksums
-        names = [name for name in there if _is_of(name, model)]
+        names = [name for name in there if is_of(name, model)]
         if names and QUERIES_NAME in there:
             names.append(QUERIES_NAME)
         for name in names:
@@ -208,8 +216,8 @@ class Registry:
         -------
         The version.
         """
-        checksums = _checksums(source)
-        if not any(_is_of(name, model) for name in checksums for model in MODELS):
+        checksums = checksums_of(source)
+        if not any(is_of(name, model) for name in checksums for model in MODELS):
             raise UsageError(
                 f"{source}: has no {' or '.join(MODELS)}; every version needs a model."
             )
@@ -248,7 +256,7 @@ class Registry:
 
     def find(self, source: Path, run_id: str) -> str | None:
         """The version that a run has added from exactly the files of a folder, or None."""
-        checksums = _checksums(source)
+        checksums = checksums_of(source)
         for version in reversed(self.versions):
             manifest = self.manifest(version)
             if manifest.run_id == run_id and manifest.checksums == checksums:
@@ -292,9 +300,24 @@ class Registry:
         versions = self.versions
         named = set(self.aliases.model_dump().values())
         doomed = [v for v in versions[:-keep] if v not in named]
+        if doomed:
+            self._documents.write(HISTORY_NAME, self._history.with_nights(self._nights_of(doomed)))
         for version in doomed:
             self.storage.remove_folder(f"{VERSIONS}/{version}")
         return doomed
+
+    @property
+    def nights(self) -> tuple[Night, ...]:
+        """All nights, oldest first, those whose versions were deleted included."""
+        found = self._history.with_nights(self._nights_of(self.versions)).nights
+        return tuple(sorted(found, key=lambda night: int(night.version)))
+
+    @property
+    def _history(self) -> History:
+        return self._documents.read(History, HISTORY_NAME) or History()
+
+    def _nights_of(self, versions: Iterable[str]) -> Iterator[Night]:
+        return filter(None, (night_of(self.manifest(version)) for version in versions))
 
     def verify(self, version: str) -> None:
         """Raise DataError unless a version is exactly what was added.
@@ -304,7 +327,7 @@ class Registry:
         """
         manifest = self.manifest(version)
         named = set(manifest.checksums)
-        if not any(_is_of(name, model) for name in named for model in MODELS):
+        if not any(is_of(name, model) for name in named for model in MODELS):
             raise self._damaged(version, f"names no {' or '.join(MODELS)}")
         there = set(self.storage.files(f"{VERSIONS}/{version}")) - {MANIFEST_NAME}
         for what, names in (("lacks", named - there), ("has also", there - named)):
@@ -365,21 +388,3 @@ class Registry:
                 "new ledger forgets what was spent of the budget of false promotions."
             )
         return kind()
-
-
-def _checksums(source: Path) -> dict[str, str]:
-    """SHA-256 of every file in a folder, by name, without what killed processes left there."""
-    files = sorted(
-        file
-        for file in source.rglob("*")
-        if file.is_file() and not any(map(is_temporary, file.relative_to(source).parts))
-    )
-    return {
-        file.relative_to(source).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
-        for file in files
-    }
-
-
-def _is_of(name: str, model: str) -> bool:
-    """Whether a file is the model with this name, or in the folder with this name."""
-    return name == model or name.startswith(f"{model}/")

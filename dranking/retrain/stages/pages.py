@@ -15,6 +15,7 @@ from dranking.report.card import model_card
 from dranking.report.page import render
 from dranking.report.sections import page_of
 from dranking.retrain.gate.gate import Verdict
+from dranking.retrain.monitoring.nights_page import PAGE_NAME
 from dranking.retrain.results import Evaluated, Ingested, StatisticsUpdate
 from dranking.retrain.stages.stage_inputs import segments_of, stored_model
 from dranking.retrain.workflow import Run, Workflow
@@ -107,6 +108,7 @@ def report_of(
             **_written_by(run),
         },
         command=_command(run),
+        links=[("All nights of this registry", f"../../{PAGE_NAME}")],
     )
     return render(page_of(content, f"Retraining run {run.run_id}"))
 

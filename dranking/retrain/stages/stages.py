@@ -23,6 +23,7 @@ from dranking.report.card import card_files
 from dranking.retrain.config.config import config_digest
 from dranking.retrain.config.tables import BILINEAR
 from dranking.retrain.gate.gate import Verdict
+from dranking.retrain.registry.history import Facts
 from dranking.retrain.registry.ledger import Entry
 from dranking.retrain.results import (
     Evaluated,
@@ -143,6 +144,7 @@ def publish(
     ingested: Ingested,
     updated: StatisticsUpdate,
     tuned: Tuned,
+    fitted: Fitted,
     evaluated: Evaluated,
     verdict: Verdict,
 ) -> Published:
@@ -167,10 +169,11 @@ def publish(
             test = facts_of_test(run, judged, evaluated.against, verdict)
             if version is None:
                 lineage = _lineage(run, ingested, updated, tuned, evaluated, verdict)
+                night = _facts_of_night(run, lineage["data"], judged, fitted, evaluated, verdict)
                 version = registry.add(
                     folder,
                     run_id=run.run_id,
-                    lineage={**lineage, "test": test},
+                    lineage={**lineage, "test": test, "night": night},
                     metrics=evaluated.metrics["challenger"],
                 )
             else:
@@ -224,6 +227,31 @@ def _lineage(
             **{name: importlib.metadata.version(name) for name in PACKAGES},
         },
     }
+
+
+def _facts_of_night(
+    run: Run,
+    data: dict[str, Any],
+    judged: str,
+    fitted: Fitted,
+    evaluated: Evaluated,
+    verdict: Verdict,
+) -> dict[str, Any]:
+    """What the page over all nights shows of a night."""
+    drift, limit = verdict.largest_shift(evaluated.drift)
+    return Facts(
+        decision=verdict.decision,
+        metric=run.config.judged_by,
+        metrics=evaluated.metrics,
+        judged=judged,
+        n_judged=evaluated.n_queries,
+        n_queries=data["train"].get("n_queries"),
+        n_documents=data["train"]["n_documents"],
+        n_parts=len(run.sources["train"]),
+        n_features=fitted.n_features,
+        drift=drift,
+        drift_limit=limit,
+    ).model_dump(mode="json")
 
 
 def _finite(value: float) -> float | None:

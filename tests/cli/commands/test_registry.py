@@ -46,6 +46,17 @@ def test_show_prints_what_is_recorded(dranking, registry):
     assert "lineage.data.digest" in out
 
 
+def test_a_page_over_all_nights(dranking, registry, tmp_path):
+    output = tmp_path / "pages" / "nights.html"
+    code, out, _ = dranking("registry", "report", registry, "--output", output, "--json")
+    assert (code, json.loads(out)) == (0, {"output": str(output), "nights": 0})
+    assert "All nights" in output.read_text()
+    code, _, err = dranking("registry", "report", registry, "--output", output)
+    assert code == 2
+    assert "--overwrite" in err
+    assert dranking("registry", "report", registry, "--output", output, "--overwrite")[0] == 0
+
+
 def test_promote_rollback_and_prune(dranking, registry):
     code, out, _ = dranking("registry", "promote", registry, "2", "--json")
     assert (code, json.loads(out)["previous"]) == (0, "000001")

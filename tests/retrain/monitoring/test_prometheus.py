@@ -124,6 +124,22 @@ def test_a_run_that_fails_before_its_stages_has_not_succeeded(nights):
     assert not any(name[0] == "decision" for name in found)
 
 
+def test_the_registry_keeps_the_numbers_of_the_nights(nights):
+    stream, [(first, _), (second, _), _] = nights
+    found = Registry(stream.folder / "registry").nights
+    for night, outcome in zip(found, (first, second), strict=True):
+        results = outcome.results
+        assert night.decision == results.gate.decision
+        assert night.metrics == results.evaluate.metrics
+        assert night.metric == "ndcg@10"
+        assert night.against == results.evaluate.against
+        assert (night.n_judged, night.n_features) == (60, results.fit.n_features)
+        assert night.n_queries == results.ingest.data["train"].n_queries
+    drift = {r.rule: r for r in second.results.gate.reasons}["max_drift"]
+    assert (found[1].drift, found[1].drift_limit) == (drift.value, drift.limit)
+    assert (found[0].drift, found[0].drift_limit) == (None, None)
+
+
 def test_every_run_ends_with_a_line(nights):
     stream, [_, (second, _), (error, _)] = nights
     text = (stream.folder / "work" / "runs.jsonl").read_text()

@@ -1,0 +1,101 @@
+"""Nights in a few numbers each, which stay when the versions of the nights are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from dranking.retrain.registry.manifests import Version, VersionManifest
+
+HISTORY_NAME: Final = "history.json"
+
+KEPT: Final = 3 * 365
+"""Number of the newest nights whose versions were deleted that are kept."""
+
+_STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Facts(BaseModel):
+    """What the manifest of a version records of its night.
+
+    Attributes
+    ----------
+    decision
+        The decision of the gate: "accepted", "rejected" or "postponed".
+    metric
+        The measure that the gate compared.
+    metrics
+        Mean of every measure, of ``challenger`` and, if there was one, ``champion``.
+    judged
+        Fingerprint of the judged queries or clicks.
+    n_judged, n_queries, n_documents, n_parts, n_features
+        Numbers of judged queries, of queries (None for texts), documents and parts of the training
+        data, and of features of the challenger.
+    drift, drift_limit
+        Population stability index of the feature that has shifted most, and the limit of the gate;
+        None if nothing was compared, or there is no limit.
+    """
+
+    model_config = _STRICT
+    decision: Literal["accepted", "rejected", "postponed"]
+    metric: str
+    metrics: dict[str, dict[str, float | None]]
+    judged: str
+    n_judged: int
+    n_queries: int | None
+    n_documents: int
+    n_parts: int
+    n_features: int
+    drift: float | None = None
+    drift_limit: float | None = None
+
+
+class Night(Facts):
+    """A night: its facts, and the version that it has made.
+
+    Attributes
+    ----------
+    version, time, run_id, against
+        The version, the time when it was added, its run, and the champion that it was measured
+        against, if there was one.
+    """
+
+    version: Version
+    time: datetime
+    run_id: str | None
+    against: Version | None
+
+    def mean(self, role: str) -> float | None:
+        """Mean of the gate's measure of challenger or champion; None if it is not known."""
+        return self.metrics.get(role, {}).get(self.metric)
+
+
+class History(BaseModel):
+    """Content of the registry's ``history.json``: nights whose versions were deleted."""
+
+    model_config = _STRICT
+    format: Literal["dranking-history"] = "dranking-history"
+    schema_version: Literal[1] = 1
+    nights: tuple[Night, ...] = ()
+
+    def with_nights(self, nights: Iterable[Night]) -> History:
+        """The history with more nights, each version once, the newest `KEPT` of all."""
+        known = {night.version: night for night in (*self.nights, *nights)}
+        return self.model_copy(update={"nights": tuple(known.values())[-KEPT:]})
+
+
+def night_of(manifest: VersionManifest) -> Night | None:
+    """The night that has made a version; None for a version that was added by hand."""
+    facts: dict[str, Any] | None = manifest.lineage.get("night")
+    if facts is None:
+        return None
+    return Night(
+        version=manifest.version,
+        time=manifest.created,
+        run_id=manifest.run_id,
+        against=manifest.lineage.get("champion"),
+        **facts,
+    )

@@ -1,0 +1,136 @@
+"""Nights in a few numbers: they stay when versions are deleted, and a page shows all of them."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dranking.retrain.monitoring.nights_page import nights_page
+from dranking.retrain.registry.history import KEPT, History
+from dranking.retrain.registry.ledger import Entry
+from dranking.retrain.registry.registry import Registry
+
+DECISIONS = ["accepted", "rejected", "postponed", "rejected", "accepted"]
+OURS = [0.5, 0.48, 0.51, 0.49, 0.6]
+THEIRS = [None, 0.5, 0.5, 0.5, 0.55]
+
+
+def facts(night):
+    champion = {} if THEIRS[night] is None else {"champion": {"map": THEIRS[night]}}
+    return {
+        "decision": DECISIONS[night],
+        "metric": "map",
+        "metrics": {"challenger": {"map": OURS[night]}, **champion},
+        "judged": "first" if night < 4 else "second",
+        "n_judged": 60,
+        "n_queries": 100 + night,
+        "n_documents": 1000 + night,
+        "n_parts": 1 + night,
+        "n_features": 4,
+        "drift": 0.1 * night if night else None,
+        "drift_limit": 0.25 if night else None,
+    }
+
+
+def entry(night, level):
+    return Entry(
+        **{
+            "time": datetime.now(UTC) - timedelta(days=400 - 100 * night),
+            "run_id": f"{night}",
+            "version": f"{night + 1:06d}",
+            "against": "000001",
+            "judged": "first",
+            "kind": "bets",
+            "budget": 0.5,
+            "every": "day",
+            "metric": "map",
+            "n_queries": 60,
+            "n_effective": 60.0,
+            "difference": 0.125 + night,
+            "error": 0.01,
+            "p_value": 0.5,
+            "level": level,
+            "detectable": None,
+            "better": False,
+            "accepted": False,
+        }
+    )
+
+
+@pytest.fixture
+def registry(tmp_path):
+    """Five nights with tests in the second, the fourth and the fifth, and a version by hand."""
+    source = tmp_path / "files"
+    source.mkdir()
+    (source / "model.json").write_text("{}")
+    opened = Registry(tmp_path / "registry")
+    for night in range(5):
+        lineage = {"champion": "000001" if night else None, "night": facts(night)}
+        version = opened.add(source, run_id=f"{night}", lineage=lineage)
+        if DECISIONS[night] == "accepted":
+            opened.promote(version)
+    for night, level in ((0, 0.4), (1, 0.1), (3, 0.05), (4, 0.125)):
+        opened.record(entry(night, level))
+    opened.add(source)
+    return opened
+
+
+def test_nights_stay_when_their_versions_are_deleted(registry, monkeypatch):
+    before = registry.nights
+    assert [night.version for night in before] == [f"{n:06d}" for n in range(1, 6)]
+    assert [night.decision for night in before] == DECISIONS
+    assert [night.against for night in before] == [None, *["000001"] * 4]
+    with monkeypatch.context() as patch:  # killed before anything is deleted
+        patch.setattr(registry.storage, "remove_folder", lambda name: None)
+        registry.prune(2)
+    assert registry.nights == before
+    assert registry.prune(2) == ["000002", "000003", "000004"]
+    assert registry.versions == ["000001", "000005", "000006"]
+    assert registry.nights == before
+    assert registry.prune(2) == []
+    assert registry.nights == before
+
+
+def test_the_history_keeps_the_newest_nights(registry):
+    night = registry.nights[0]
+    many = [night.model_copy(update={"version": f"{n:06d}"}) for n in range(KEPT + 5)]
+    kept = History().with_nights(many[:100]).with_nights(many[50:]).nights
+    assert [each.version for each in kept] == [f"{n:06d}" for n in range(5, KEPT + 5)]
+
+
+def cells_of(page):
+    """Rows of the table of decisions."""
+    rows = re.findall(r"<tr>((?:<td[^>]*>[^<]*</td>)+)</tr>", page)
+    found = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in rows]
+    return [row for row in found if len(row) == 7]
+
+
+def test_the_page_shows_all_nights(registry):
+    page = nights_page(registry)
+    assert "2 promoted, 2 rejected, 1 postponed." in page
+    assert "the last one " in page  # the fifth night has other judged queries
+    rows = cells_of(page)
+    assert [row[1] for row in rows] == [f"{n:06d}" for n in (5, 4, 3, 2, 1)]
+    assert [row[2] for row in rows] == ["promoted", "rejected", "postponed", "rejected", "promoted"]
+    assert [float(row[3]) for row in rows] == OURS[::-1]
+    # Of the test where there was one, else of the means.
+    differences = [row[5] for row in rows]
+    assert [float(text) for text in differences[:4]] == [4.125, 3.125, pytest.approx(0.01), 1.125]
+    assert [row[6] for row in rows] == ["0.1250", "0.0500", "\N{EN DASH}", "0.1000", "0.4000"]
+    # .1 + .05 + .125 of .5: the test of 400 days ago has left the year.
+    assert "sum to 55% of the budget of 0.5" in page
+    for title in ("Challengers and champions", "Budget of false promotions", "Drift", "Sizes"):
+        assert f"<h2>{title}</h2>" in page
+    assert page.count("<svg") == 4
+    assert not re.search(r"https?://(?!www\.w3\.org/)", page)
+    registry.prune(1)
+    assert cells_of(nights_page(registry)) == rows
+
+
+def test_a_registry_without_nights_has_a_page(tmp_path):
+    source = tmp_path / "files"
+    source.mkdir()
+    (source / "model.json").write_text("{}")
+    opened = Registry(tmp_path / "registry")
+    opened.add(source)
+    assert "No version of this registry was made by a night." in nights_page(opened)
