@@ -52,6 +52,9 @@ from dranking.retrain.workflows.parts import Parts, joined_once
 CONVENTION = "position-based clicks"
 """Stands in place of the convention of measures in records of runs that are judged on clicks."""
 
+SHOWN = 5e-5
+"""Smallest change that the fourth decimal shows."""
+
 SMALLEST = float(np.finfo(np.float64).min)
 """Stands for a missing lower end of an interval, which would be minus infinity: JSON has none."""
 
@@ -101,7 +104,7 @@ def judge_on_clicks(
     if against is not None:
         left = allowance_of(rules, run.registry.ledger, run.run_id, against)
         try:
-            found, test = _against(run, clicks, left)
+            found, test = _against(run, clicks, left, evaluated.metrics)
             reasons += found
         except DataError as error:  # too few queries, or too little is covered
             reasons.append(Reason("min_covered", False, 0.0, clicks.min_covered, str(error)))
@@ -111,7 +114,10 @@ def judge_on_clicks(
 
 
 def _against(
-    run: Run, clicks: ClicksConfig, left: Allowance | None
+    run: Run,
+    clicks: ClicksConfig,
+    left: Allowance | None,
+    means: Mapping[str, Mapping[str, float | None]],
 ) -> tuple[list[Reason], GateTest | None]:
     """Rules about the difference to the champion, and its test if there is one.
 
@@ -123,21 +129,35 @@ def _against(
     rules, name = run.config.gate, f"difference of {clicks.reward}"
     found = _value(run, clicks, rules.confidence)
     covered = f"{name} to the champion, {found.covered:.0%} of it covered by clicks"
+    counted = f"{found.lower:+.4f}{_if_nothing_counted(found, means, clicks.reward)}"
     reasons = []
     if rules.minimum_effect > 0:
         reasons.append(at_least("minimum_effect", found.lower, rules.minimum_effect, covered))
     if left is None:
-        text = f"{covered}: {found.lower:+.4f}, not tested"
+        text = f"{covered}: {counted}, not tested"
         return [*reasons, Reason("false_promotions_per_year", True, found.lower, 0.0, text)], None
     if not left.level:
-        return [*reasons, postponed(left, f"{covered}: {found.lower:+.4f}")], None
+        return [*reasons, postponed(left, f"{covered}: {counted}")], None
     low = _value(run, clicks, max(1.0 - 2.0 * left.level, 1e-9)).interval[0]
     text = (
-        f"{covered}: {found.lower:+.4f}, lower end {low:+.4f} of the approximate interval, above 0 "
-        f"at {left.text}"
+        f"{covered}: {counted}, lower end {low:+.4f} of the approximate interval, above 0 at "
+        f"{left.text}"
     )
     reason = Reason("false_promotions_per_year", low > 0, low, 0.0, text)
     return [*reasons, reason], _test(rules, left, found, better=low > 0)
+
+
+def _if_nothing_counted(
+    found: OffPolicyValue, means: Mapping[str, Mapping[str, float | None]], reward: str
+) -> str:
+    """The difference of the two values that are reported, in words, where it is another one."""
+    ours, theirs = means["challenger"][reward], means["champion"][reward]
+    if ours is None or theirs is None or abs(ours - theirs - found.lower) < SHOWN:
+        return ""
+    return (
+        " with documents that no click covers counted against the challenger "
+        f"({ours - theirs:+.4f} with these counted as 0, as in the two values)"
+    )
 
 
 def _test(rules: GateConfig, left: Allowance, found: OffPolicyValue, better: bool) -> GateTest:

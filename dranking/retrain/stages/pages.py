@@ -12,6 +12,7 @@ from dranking.files.writing.atomic_files import atomic_write
 from dranking.models.export.formats import zero_for_missing
 from dranking.models.linear.model import LinearModel
 from dranking.report.card import model_card
+from dranking.report.content import number
 from dranking.report.page import render
 from dranking.report.sections import page_of
 from dranking.retrain.gate.gate import Verdict
@@ -127,7 +128,7 @@ def _value_facts(evaluated: Evaluated, on_clicks: bool) -> dict[str, str]:
     if not on_clicks:
         return {}
     return {
-        f"{role}, {name} of later clicks": "not known" if value is None else f"{value:.4f}"
+        f"{role}, {name} of later clicks": f"{number(value)}, 0 for documents without such clicks"
         for role, values in evaluated.metrics.items()
         for name, value in values.items()
     }

@@ -69,17 +69,23 @@ def test_the_gate_compares_values_on_later_clicks(shop):
 
     ours, theirs = shop.orders("000002"), shop.orders("000001")
     judged = shop.nights[3]
-    lows, values = [], []
+    lows, values, gains = [], [], []
     for query in range(N_QUERIES):
         own = [(d, k, n, c) for q, d, *_, k, n, c in judged if q == query]
         pages = ours[query, :3].tolist(), theirs[query, :3].tolist()
         lows.append(ends_of_difference(*pages, own, A, [0.0] * 3, A)[0])
-        values.append(page_value(pages[0], own, A, [0.0] * 3, A, [0.0] * 3, 0.0))
+        both = [page_value(page, own, A, [0.0] * 3, A, [0.0] * 3, 0.0) for page in pages]
+        values.append(both[0])
+        gains.append(both[0] - both[1])
     assert second.results.evaluate.metrics["challenger"]["clicks@3"] == pytest.approx(
         np.mean(values)
     )
     reasons = {reason.rule: reason for reason in second.results.gate.reasons}
     assert reasons["minimum_effect"].value == pytest.approx(np.mean(lows))
+    assert np.mean(gains) > np.mean(lows)  # where these differ, the reason has both
+    said = reasons["false_promotions_per_year"].text
+    assert f"{np.mean(lows):+.4f} with documents that no click covers counted against" in said
+    assert f"({np.mean(gains):+.4f} with these counted as 0, as in the two values)" in said
     [entry] = registry.ledger.entries
     assert (entry.metric, entry.n_queries, entry.level) == ("clicks@3", N_QUERIES, 0.5 / 365)
     assert entry.difference == pytest.approx(np.mean(lows))
@@ -91,6 +97,7 @@ def test_the_gate_compares_values_on_later_clicks(shop):
     assert entry.judged.startswith("clicks of 2026-01-04 to 2026-01-04")
     page = registry.read("000002", "report.html").decode()
     assert "challenger, clicks@3 of later clicks" in page
+    assert f"{np.mean(values):.4f}, 0 for documents without such clicks" in page
     assert "accepted at level 0.0014 (day, approximate)" in page
     assert registry.aliases.champion == "000002"
 
