@@ -15,7 +15,7 @@ PROGRAMS = sorted(
 
 def test_the_folders_that_are_programs():
     studies = [f"pipelines.reproduce.{name}" for name in ("bilinear", "clicks", "lcra")]
-    assert PROGRAMS == ["pipelines.benchmarks.lake", *studies]
+    assert PROGRAMS == ["pipelines.benchmarks.lake", "pipelines.nights", *studies]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -1,13 +1,13 @@
 """Runs of nights that tests start and kill, and what must be whole afterwards."""
 
 import json
-import multiprocessing
 import os
 import signal
 
 from dranking.retrain.config.config import load_config
 from dranking.retrain.runner import retrain
 from dranking.retrain.stages import stages
+from pipelines.nights.processes import exit_code, kill_at_rename, started
 
 
 def run(stream, *settings, **options):
@@ -41,28 +41,12 @@ def killed_after(stage, config):
 
 def killed_at_rename(count, config):
     """Kill the process right before the given number of renames."""
-    left = [count]
-    replace, rename = os.replace, os.rename
-
-    def dying(function):
-        def call(*arguments, **options):
-            left[0] -= 1
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return function(*arguments, **options)
-
-        return call
-
-    os.replace, os.rename = dying(replace), dying(rename)
+    kill_at_rename(count)
     retrain(load_config(config, (), {}))
 
 
 def killed(how, *arguments):
     """Run a function in a process; return whether the process was killed, else it must succeed."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "dranking.retrain.runner", "numba", "zarr"])
-    process = context.Process(target=how, args=arguments)
-    process.start()
-    process.join(120)
-    assert process.exitcode in (0, -signal.SIGKILL)
-    return process.exitcode != 0
+    code = exit_code(started(how, *arguments))
+    assert code in (0, -signal.SIGKILL)
+    return code != 0

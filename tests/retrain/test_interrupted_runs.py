@@ -3,8 +3,10 @@
 import pytest
 
 from dranking.errors import TryAgainError, UsageError
+from dranking.retrain.config.config import load_config
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES
+from dranking.retrain.runner import retrain
 from dranking.retrain.stages import stages
 from tests.retrain.runs import (
     check_whole,
@@ -172,3 +174,36 @@ def test_resuming_uses_the_data_that_the_run_began_with(stream, monkeypatch):
     outcome = run(stream, resume=True)
     assert outcome.results.ingest.data["train"].n_queries == stream.n_queries
     assert outcome.done[0] == "fit"
+
+
+def _killed_on_host(host, count, config):
+    """A night on a host of this name, killed right before the given number of renames."""
+    import dranking.files.writing.local_output
+
+    dranking.files.writing.local_output.HOST = host
+    killed_at_rename(count, config)
+
+
+@pytest.mark.exhaustive
+def test_fifty_kills_under_changing_host_names(tmp_path, monkeypatch):
+    """Each pod has another name: what a killed one leaves hinders nobody and enters no version."""
+    stream = Stream(tmp_path)
+    registry = Registry(tmp_path / "registry")
+    n_kills = night = 0
+    while n_kills < 50:
+        night += 1
+        stream.night(night)
+        count = 1
+        while killed(_killed_on_host, f"{n_kills:08x}", count, stream.config()):
+            n_kills += 1
+            count += 1
+            check_whole(registry)
+        assert len(registry.versions) == night
+    assert list(tmp_path.rglob(".*.tmp-*"))  # in no version: see `check_whole`
+    monkeypatch.setattr(
+        "dranking.files.writing.local_output.GRACE_SECONDS", {"tmp": -1.0, "old": -1.0}
+    )
+    stream.night(night + 1)
+    retrain(load_config(stream.config(), (), {}))
+    hidden = [path.relative_to(tmp_path) for path in tmp_path.rglob(".*.tmp-*")]
+    assert hidden == []

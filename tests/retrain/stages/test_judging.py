@@ -8,6 +8,7 @@ import pytest
 
 from dranking.errors import TryAgainError
 from dranking.retrain.config.config import load_config
+from dranking.retrain.registry.documents import Documents
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.run_plan import plan_run
 from dranking.retrain.runner import retrain
@@ -160,7 +161,7 @@ def better(stream, default):
 
 def killed_before_write(default, count):
     """Run until right before a number of writes of the registry, which is killed there."""
-    left, write = [count], Registry._write
+    left, write = [count], Documents.write
 
     def dying(self, *arguments):
         left[0] -= 1
@@ -169,7 +170,7 @@ def killed_before_write(default, count):
         write(self, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Registry, "_write", dying)
+        patch.setattr(Documents, "write", dying)
         with pytest.raises(Killed):
             retrain(default)
 

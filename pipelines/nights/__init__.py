@@ -1,0 +1,1 @@
+"""Nights of retraining as an operator has them, with what goes wrong."""
