@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -74,13 +75,14 @@ def request(place: Place, attempt: Callable[[], Value]) -> Value:
     if not is_local(place) and hasattr(place.fs, "retries"):
         place.fs.retries = 1
     give_up = time.monotonic() + deadline()
-    pause, n_damaged = _SHORTEST_PAUSE, 0
+    pause, n_damaged, handled = _SHORTEST_PAUSE, 0, sys.exception()
     while True:
         try:
             return attempt()
         except (DrankingError, ChangedError):
             raise
         except Exception as error:
+            _cut_chain(error, handled)
             n_damaged += _is_damaged(error)
             late = time.monotonic() + pause > give_up
             if late or n_damaged > 1 or not (_is_damaged(error) or _is_transient(error)):
@@ -110,6 +112,13 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         yield error
         earlier = None if isinstance(error.__context__, ChangedError) else error.__context__
         error = error.__cause__ or earlier
+
+
+def _cut_chain(error: BaseException, handled: BaseException | None) -> None:
+    """Take out of a chain what was being handled before the request, and tells nothing of it."""
+    for each in _chain(error):
+        if handled is not None and each.__context__ is handled:
+            each.__context__ = None
 
 
 def _statuses(error: BaseException) -> set[int]:

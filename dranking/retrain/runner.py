@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dranking.engine.cluster.open_executor import open_executor
+from dranking.errors import DrankingError
 from dranking.files.writing.local_output import remove_leftovers
 from dranking.files.writing.locks import locked
 from dranking.retrain.config.config import RetrainConfig, config_text
@@ -87,19 +88,31 @@ def retrain(
                         return _run(run, plan, record)
                     resume = False
         except BaseException as error:
-            record.fail(error, config)
-            _note_end(config, record, "the failure could not be noted")
+            found = _registry_or_none(config)
+            record.fail(error, found)
+            _note_end(config, record, "the failure could not be noted", found)
             raise
 
 
+def _registry_or_none(config: RetrainConfig) -> Registry | None:
+    """The registry; None if it cannot be opened, which may be why a run has failed."""
+    with suppress(DrankingError, OSError):
+        return Registry(config.registry.location)
+    return None
+
+
 def _note_end(
-    config: RetrainConfig, record: RunRecord, what: str, results: Results | None = None
+    config: RetrainConfig,
+    record: RunRecord,
+    what: str,
+    registry: Registry | None,
+    results: Results | None = None,
 ) -> None:
     """Append the end of a run to the file of all runs, and write its figures; or warn."""
     with only_warned(what):
         record.write(config.run.place)
     with only_warned(what):
-        write_gauges(config, record, results)
+        write_gauges(config, record, registry, results)
 
 
 def _plan(config: RetrainConfig, **wanted: Any) -> Plan:
@@ -172,7 +185,8 @@ def _finish(run: Run, outcome: Outcome, log: EventLog, record: RunRecord) -> Non
         log.write(None, "end", accepted=outcome.accepted, version=version)
     with only_warned("folders of old runs could not be deleted"):
         _delete_old_runs(run)
-    _note_end(run.config, record, "the end of the run could not be written", outcome.results)
+    what = "the end of the run could not be written"
+    _note_end(run.config, record, what, run.registry, outcome.results)
     if outcome.done and run.config.export.report:
         with only_warned("the page over all nights could not be written"):
             run.registry.storage.write(PAGE_NAME, nights_page(run.registry).encode())

@@ -8,7 +8,7 @@ import dranking as dr
 from dranking.cli.parsing.places import place_of
 from dranking.errors import UsageError
 from dranking.files.places import as_place, is_local
-from dranking.files.requests import DEADLINE_VARIABLE, deadline
+from dranking.files.requests import DEADLINE_VARIABLE, deadline, request
 from dranking.files.writing.commit import begin_directory
 from dranking.files.writing.output_checks import check_output_directory, check_output_file
 from dranking.models.linear.model import LinearModel
@@ -120,3 +120,19 @@ def test_the_longest_name_of_an_output(tmp_path):
 
 def test_local_is_another_word_for_file(tmp_path):
     assert as_place(f"local://{tmp_path}/a") == tmp_path / "a"
+
+
+def test_a_missing_file_is_missing_at_once_while_another_error_is_handled(tmp_path):
+    """A run that a lock has stopped looks for files while it notes that; a lock is a timeout."""
+    attempts = []
+
+    def attempt():
+        attempts.append(None)
+        return (tmp_path / "absent").read_bytes()
+
+    try:
+        raise TimeoutError("locked")
+    except TimeoutError:
+        with pytest.raises(FileNotFoundError):
+            request(tmp_path / "absent", attempt)
+    assert len(attempts) == 1

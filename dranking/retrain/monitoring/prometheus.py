@@ -72,7 +72,9 @@ def check_gauges(path: Path | None) -> None:
         ) from error
 
 
-def write_gauges(config: RetrainConfig, record: RunRecord, results: Results | None) -> None:
+def write_gauges(
+    config: RetrainConfig, record: RunRecord, registry: Registry | None, results: Results | None
+) -> None:
     """Write the figures of a run that has ended to the configured file, if there is one.
 
     Parameters
@@ -81,6 +83,8 @@ def write_gauges(config: RetrainConfig, record: RunRecord, results: Results | No
         The configuration.
     record
         The record of the run, with its end.
+    registry
+        The registry; None if it cannot be read, which may be the failure.
     results
         Results of all stages; None if the run has failed. What the gate found is written only for a
         run that has not failed, and what the registry says of the champion for every run.
@@ -89,8 +93,9 @@ def write_gauges(config: RetrainConfig, record: RunRecord, results: Results | No
     if path is None:
         return
     samples = list(_of_run(config, record))
-    with suppress(DrankingError, OSError):  # a registry that cannot be read may be the failure
-        samples += _of_registry(config, results)
+    if registry is not None:
+        with suppress(DrankingError, OSError):
+            samples += _of_registry(config, registry, results)
     if results is not None:
         samples += _of_gate(config, results)
     text = exposition(samples, {"registry": _registry_label(config.registry.location)})
@@ -110,9 +115,10 @@ def _of_run(config: RetrainConfig, record: RunRecord) -> Iterator[Sample]:
     yield "parts_set_aside", {}, len(Quarantine(config.run.place / QUARANTINE_NAME))
 
 
-def _of_registry(config: RetrainConfig, results: Results | None) -> Iterator[Sample]:
+def _of_registry(
+    config: RetrainConfig, registry: Registry, results: Results | None
+) -> Iterator[Sample]:
     """The champion, the last measures of champion and challenger, and the budget that is left."""
-    registry = Registry(config.registry.location)
     champion = registry.aliases.champion
     if champion is None:
         return

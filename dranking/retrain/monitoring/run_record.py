@@ -13,7 +13,6 @@ from dranking.errors import DrankingError
 from dranking.files.places import Place
 from dranking.files.reading import exists, read_bytes
 from dranking.redaction import redacted
-from dranking.retrain.config.config import RetrainConfig
 from dranking.retrain.markers import Cost
 from dranking.retrain.monitoring.event_log import append_line, now
 from dranking.retrain.outcome import Outcome
@@ -63,15 +62,15 @@ class RunRecord:
         published, champion = outcome.results.publish.version, outcome.aliases["champion"]
         return self._end(decision, code, None, published, champion)
 
-    def fail(self, error: BaseException, config: RetrainConfig | None = None) -> dict[str, Any]:
+    def fail(self, error: BaseException, registry: Registry | None = None) -> dict[str, Any]:
         """Fill in the end of a run that has failed; return `line`.
 
         Parameters
         ----------
         error
             The error that has ended the run.
-        config
-            The configuration, whose registry names the champion; None if it is not known.
+        registry
+            The registry, which names the champion; None if there is none that can be read.
         """
         own = isinstance(error, DrankingError)
         text = str(error) if own else f"{type(error).__name__}: {error}".removesuffix(": ")
@@ -79,8 +78,7 @@ class RunRecord:
         code = int(getattr(error, "exit_code", other))
         champion = None
         with suppress(DrankingError, OSError):
-            if config is not None:
-                champion = Registry(config.registry.location).aliases.champion
+            champion = None if registry is None else registry.aliases.champion
         return self._end(None, code, redacted(text), None, champion)
 
     def _end(
