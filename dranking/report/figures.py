@@ -206,9 +206,10 @@ def _with_days(figure: Figure, axes: Any) -> Figure:
     """The figure with dates below, as many as there is room for, and a legend under them."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-    locator = AutoDateLocator(minticks=2, maxticks=6)
+    locator = AutoDateLocator(minticks=2, maxticks=6)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    form = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(form)
     figure.legend(frameon=False, loc="outside lower center", ncols=2)
     return figure
 
