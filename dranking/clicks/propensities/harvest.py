@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.clicks.counts import ClickCounts
+from dranking.clicks.propensities.arm_rates import check_rates
 from dranking.clicks.propensities.conditional_poisson import (
     bootstrap_replicates,
     check_joined,
@@ -17,7 +18,12 @@ from dranking.clicks.propensities.conditional_poisson import (
     maximum,
     total_score_and_information,
 )
-from dranking.clicks.propensities.contrasts import ContrastRules, Contrasts, contrasts_of
+from dranking.clicks.propensities.contrasts import (
+    NO_ARM,
+    ContrastRules,
+    Contrasts,
+    contrasts_of,
+)
 from dranking.clicks.propensities.propensities import Curve, Propensities
 from dranking.clicks.propensities.trust_bias import trust_bias
 from dranking.clicks.propensities.user_scores import drawn_errors, user_covariance
@@ -94,15 +100,16 @@ def harvest_propensities(
     Raises
     ------
     UsageError
-        If the counts have one arm only, no arm is randomised, and nights are not arms.
+        If the counts name one arm at most, no arm is randomised, and nights are not arms.
     DataError
-        If nothing compares some positions with the others, or too few clicks do.
+        If nothing compares some positions with the others, or too few clicks do; or if arms have
+        rates of clicks on the same documents at the same positions that are more than 10 % apart.
 
     Warns
     -----
     ClickWarning
-        If nights are arms; if a context has the curve of all contexts, and why; or if a curve rests
-        on fewer than `FEWEST_QUERIES` queries.
+        If nights are arms; if rates of arms differ by less; if a context has the curve of all
+        contexts, and why; or if a curve rests on fewer than `FEWEST_QUERIES` queries.
 
     Notes
     -----
@@ -116,13 +123,14 @@ def harvest_propensities(
         raise UsageError(f"n_folds is {rules.n_folds}; there are two folds of queries at least.")
     source, run = as_source(clicks), get_executor(executor)
     arms, positions = _facts(source, run)
-    _check_arms(arms, rules)
+    named = _checked_arms(arms, rules)
     depths = {context: max(shown) for context, shown in positions.items()}
     deepest = max(depths.values())
     rules = replace(rules, depth=min(deepest, rules.depth or deepest))
     _check_shown(set().union(*positions.values()), rules)
+    differing = check_rates(source, _contrast_rules(rules), named, rules.depth or deepest, run)
     found, warned = _harvested(source, depths, rules, run)
-    for warning in warned:
+    for warning in [*differing, *warned]:
         warn_user(warning, ClickWarning)
     folds = (QueryFold(source, k, rules.n_folds, complement=True) for k in range(rules.n_folds))
     return found.model_copy(
@@ -236,7 +244,8 @@ def _check_shown(positions: set[int], rules: HarvestRules) -> None:
         )
 
 
-def _check_arms(arms: set[str], rules: HarvestRules) -> None:
+def _checked_arms(arms: set[str], rules: HarvestRules) -> list[str]:
+    """The arms that can be compared, sorted; raise UsageError if the rules leave nothing to do."""
     unknown = sorted(set(rules.randomised_arms) - arms)
     if unknown:
         raise UsageError(f"there is no arm {unknown[0]!r}; there are {', '.join(sorted(arms))}.")
@@ -248,14 +257,17 @@ def _check_arms(arms: set[str], rules: HarvestRules) -> None:
             "falls too slowly: in simulation it was 8 to 109 % too high at position 10.",
             ClickWarning,
         )
-    elif len(arms) < 2 and not rules.randomised_arms:
+        return sorted(arms)
+    named = sorted(arms - {NO_ARM})
+    if len(named) < 2 and not rules.randomised_arms:
         raise UsageError(
-            "the clicks have one arm, so that no document was shown at two positions for a reason "
-            "that is independent of users and clicks. Serve two rankers side by side or swap "
-            "documents at random and name the arms in the log (--randomised-arms names arms that "
-            "swap); give the propensities; or, if the rankers learned from none of these clicks, "
-            "compare nights with --nights-are-arms."
+            f"the clicks have {'one arm' if named else 'no arm'}, so that no document was shown at "
+            "two positions for a reason that is independent of users and clicks. Serve two rankers "
+            "side by side or swap documents at random and name the arms in the log "
+            "(--randomised-arms names arms that swap); give the propensities; or, if the rankers "
+            "learned from none of these clicks, compare nights with --nights-are-arms."
         )
+    return named
 
 
 def _own_curve(compared: _Compared, context: str, depth: int) -> Curve | str:
