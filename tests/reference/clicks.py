@@ -53,6 +53,23 @@ def best_propensities(groups, depth):
     return np.exp([0.0, *found.x])
 
 
+def drawn_propensities(groups, propensities, times):
+    """Propensities after one Newton step, if query q counts `times[q]` times."""
+    depth = len(propensities)
+    score, information = np.zeros(depth), np.zeros((depth, depth))
+    for (query, *_), cells in groups.items():
+        clicks = sum(c for _, c in cells.values()) * times[query]
+        weight = sum(n * propensities[k - 1] for k, (n, _) in cells.items())
+        share = {k: n * propensities[k - 1] / weight for k, (n, _) in cells.items()}
+        for k, (_, c) in cells.items():
+            score[k - 1] += times[query] * c - clicks * share[k]
+            information[k - 1, k - 1] += clicks * share[k]
+            for m in cells:
+                information[k - 1, m - 1] -= clicks * share[k] * share[m]
+    step = np.linalg.solve(information[1:, 1:], score[1:])
+    return np.asarray(propensities) * np.exp([0.0, *step])
+
+
 def label(cells, estimator, *, clip=0.0, prior=None):
     """Label of one document from its cells (a, b, impressions, clicks)."""
     n_all = sum(n for _, _, n, _ in cells)

@@ -7,14 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dranking.clicks.hashes import query_keys
+from dranking.clicks.propensities import conditional_poisson
 from dranking.clicks.propensities.contrasts import ContrastRules, contrasts_of
 from dranking.clicks.propensities.harvest import HarvestRules, harvest_propensities
 from dranking.clicks.propensities.propensities import given_propensities
+from dranking.clicks.propensities.resampling import times_drawn
 from dranking.clicks.store.source import CountsInMemory
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import ClickWarning, DataError, UsageError
 from tests.clicks.made import counts_of, simulated_rows
-from tests.reference.clicks import best_propensities, contrast_groups
+from tests.reference.clicks import best_propensities, contrast_groups, drawn_propensities
 
 FEW = {"n_replicates": 20}
 ARMS = ("a", "b", "c", "d")
@@ -26,6 +29,23 @@ def test_propensities_maximise_the_conditional_likelihood():
     best = best_propensities(contrast_groups(rows), 4)
     np.testing.assert_allclose(found.a, best, rtol=1e-5)
     assert found.n_clicks == sum(c for g in contrast_groups(rows).values() for _, c in g.values())
+
+
+def test_replicates_are_newton_steps_of_queries_drawn_anew(monkeypatch):
+    monkeypatch.setattr(conditional_poisson, "TOGETHER", 7)
+    rows, _ = simulated_rows(1, [1.0, 0.5, 0.4, 0.1], n_queries=20, sessions=60)
+    parts = [counts_of([r for r in rows if r[0] % 2 == i], arms=ARMS) for i in range(2)]
+    found = harvest_propensities(parts, HarvestRules(**FEW)).curves[0]
+    keys = query_keys(np.array([f"q{i:05d}" for i in range(20)]))
+    drawn = [
+        drawn_propensities(contrast_groups(rows), found.a, times)
+        for times in times_drawn(keys, (20, 0))
+    ]
+    np.testing.assert_allclose(found.a_replicates, drawn, rtol=2e-5)  # they have five digits
+    ordered = np.sort(drawn, axis=0)
+    middle = np.array(found.a_intervals).mean(axis=1)
+    assert (ordered[0] <= middle).all()
+    assert (middle <= ordered[-1]).all()
 
 
 def test_single_arms_compare_nothing_unless_they_are_randomised():
