@@ -113,29 +113,27 @@ def check_rates(
     if len(arms) < 2:
         return []
     sums = arm_sums(source, rules, arms, depth, run)
-    excess = np.zeros_like(sums.own)
-    if source.has_users:
-        parts = user_tasks(user_parts, source, run, rules, arms, depth, name="arms of users")
-        found = excess_of_users(parts, squares_of_users, run)
-        excess = np.maximum(found.reshape(excess.shape), 0.0)
+    excess = _excess(source, rules, arms, depth, run) if source.has_users else 0.0
     compared = sums.information >= LEAST_INFORMATION
     compared[1 if len(arms) == 2 else len(arms) :] = False  # two arms are one comparison
     if not compared.any():
         return []
     critical = stats.norm.isf(ALPHA / 2 / compared.sum())
-    high = np.where(compared, sums.score(LARGEST_RATIO, excess), 0.0)
-    low = np.where(compared, sums.score(1 / LARGEST_RATIO, excess), 0.0)
-    far = np.maximum(high, -low)
+    above, below = (sums.score(ratio, excess) for ratio in (LARGEST_RATIO, 1 / LARGEST_RATIO))
+    far = np.where(compared, np.maximum(above, -below), 0.0)
     causes = _CAUSES if source.has_users else f"{_CAUSES} {_CHANCE}"
     if far.max() > critical:
         raise DataError(
-            f"{_difference(sums, arms, far)}, more than 10 % apart. {causes} Propensities from "
-            "these arms would be wrong. Assign sessions to arms at random, or give the "
-            "propensities (--table or --eta)."
+            f"{_difference(sums, arms, far)}: more than 10 % apart, with 99 % confidence. {causes} "
+            "Propensities from these arms would be wrong. Assign sessions to arms at random, or "
+            "give the propensities (--table or --eta)."
         )
     differs = np.where(compared, np.abs(sums.score(1.0, excess)), 0.0)
     if differs.max() > critical:
-        return [f"{_difference(sums, arms, differs)}. {causes} Propensities are wrong by as much."]
+        return [
+            f"{_difference(sums, arms, differs)}: more than by chance, with 99 % confidence. "
+            f"{causes} Propensities are wrong accordingly."
+        ]
     return []
 
 
@@ -155,11 +153,11 @@ def _difference(sums: ArmSums, arms: tuple[str, ...], size: Array) -> str:
     """The largest difference, in words."""
     arm, position = np.unravel_index(int(np.argmax(size)), size.shape)
     own, others = sums.own[arm, position], sums.others[arm, position]
-    ratio = f"{own / others:.3g}" if others > 0 else "infinitely many"
+    ratio = own / others if others > 0 else np.inf
     where = f"at position {position}" if position else "below position 1"
     return (
-        f"arm {arms[arm]!r} gets {ratio} times the clicks of the other arms on the same documents "
-        f"of the same queries {where} (99 % interval)"
+        f"arm {arms[arm]!r} gets {ratio:.3g} times the clicks of the other arms on the same "
+        f"documents of the same queries {where}"
     )
 
 
@@ -169,6 +167,15 @@ def arm_sums(
     """The sums of each of the arms, over all buckets, at positions 1 to `depth`."""
     parts = bucket_tasks(sums_of_bucket, source, run, rules, arms, depth, name="arms")
     return ArmSums(*tree_sum(run.gather(parts)))
+
+
+def _excess(
+    source: ClickSource, rules: ContrastRules, arms: tuple[str, ...], depth: int, run: Executor
+) -> Array:
+    """(n_arms, depth + 1) variance of R - S that users who come back add."""
+    parts = user_tasks(user_parts, source, run, rules, arms, depth, name="arms of users")
+    found = excess_of_users(parts, squares_of_users, run)
+    return np.maximum(found, 0.0).reshape(len(arms), depth + 1)
 
 
 def sums_of_bucket(

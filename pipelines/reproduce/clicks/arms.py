@@ -38,7 +38,7 @@ from dranking.errors import DataError
 from pipelines.reproduce.clicks.users import DEPTH, RATES, CascadeUsers, PositionUsers, Users
 from pipelines.script import run_script
 
-N_QUERIES, N_DOCUMENTS, SESSIONS, ERROR_LOGS = 200, 20, 200, 20
+N_DOCUMENTS, ERROR_LOGS = 20, 20
 POSITIONS = np.arange(1, DEPTH + 1)
 ORDINARY = PositionUsers(tuple((1 / POSITIONS).tolist()))
 
@@ -49,10 +49,12 @@ def with_patient(share: float) -> PositionUsers:
 
 
 class Setting(NamedTuple):
-    """The users of each arm, and the noise of its ranker, in standard deviations of its scores."""
+    """The users of each arm, the noise of its ranker beside relevance, and sizes of the log."""
 
     users: tuple[Users, ...]
     noise: tuple[float, ...]
+    n_queries: int = 200
+    sessions: int = 200
 
 
 RANDOM = 1e9
@@ -73,11 +75,12 @@ SETTINGS = {
 
 def made_log(setting: Setting, draw: np.random.Generator) -> ClickCounts:
     """Counts of the pages of all arms, with as many sessions of each query in each arm."""
-    rates = draw.choice(RATES, (N_QUERIES, 1, N_DOCUMENTS), p=[0.8, 0.13, 0.07])
-    noise = draw.standard_normal((N_QUERIES, len(setting.noise), N_DOCUMENTS))
+    size, n_arms = (setting.n_queries, 1, N_DOCUMENTS), len(setting.users)
+    rates = draw.choice(RATES, size, p=[0.8, 0.13, 0.07])
+    noise = draw.standard_normal((setting.n_queries, n_arms, N_DOCUMENTS))
     order = np.argsort(-(rates + noise * np.array(setting.noise)[:, None]), axis=2)[..., :DEPTH]
     shown = np.take_along_axis(np.broadcast_to(rates, noise.shape), order, axis=2)
-    n = SESSIONS // len(setting.users)
+    n = setting.sessions // n_arms
     clicks = [users.clicks(n, shown[:, arm], draw) for arm, users in enumerate(setting.users)]
     query, arm, position = np.indices(order.shape)
     rows = [each.ravel() for each in (query, order, arm, position + 1, np.stack(clicks, axis=1))]
@@ -85,10 +88,10 @@ def made_log(setting: Setting, draw: np.random.Generator) -> ClickCounts:
     query, document, arm, position, clicked = (each[by] for each in rows)
     zeros = np.zeros(len(query), np.int64)
     return ClickCounts(
-        np.array([f"q{number:03d}" for number in range(N_QUERIES)]),
+        np.array([f"q{number:03d}" for number in range(setting.n_queries)]),
         np.array([f"d{number:02d}" for number in range(N_DOCUMENTS)]),
         ("",),
-        tuple(f"ranker {number}" for number in range(len(setting.users))),
+        tuple(f"ranker {number}" for number in range(n_arms)),
         np.array(["2026-01-01"], "datetime64[D]"),
         query,
         document,

@@ -106,7 +106,7 @@ def test_smaller_differences_are_warned_of():
     both = [(q, arm) for q in range(40) for arm in range(2)]
     rows = [(q, 0, 0, 0, arm, 2, 10_000, 600 + 40 * arm) for q, arm in both]
     rows += [(q, 1, 0, 0, arm, 1 + arm, 1000, 100 // (1 + arm)) for q, arm in both]
-    with pytest.warns(ClickWarning, match=r"arm 'a' gets 0.938 times .* below position 1 .*stop"):
+    with pytest.warns(ClickWarning, match=r"arm 'a' gets 0.938 times .* below position 1: .*stop"):
         found = harvest_propensities(counts_of(rows), FEW)
     assert found.curves[0].a == pytest.approx((1.0, 0.5))
 
