@@ -216,7 +216,8 @@ def user_parts(
     scores = np.zeros((len(pair), len(arms), depth + 1))
     for arm in range(len(arms)):
         part = beyond * ((cells.arm == arm) - share[:, arm])
-        np.add.at(scores, (pair.of_row, arm, position), part)
+        at = pair.of_row * (depth + 1) + position
+        scores[:, arm] = np.bincount(at, part, scores[:, arm].size).reshape(-1, depth + 1)
     scores[..., 0] = scores[..., 2:].sum(axis=2)
     known = user[pair.first] != NO_USER
     scores, own = scores.reshape(len(pair), -1)[known], user[pair.first][known]
@@ -242,7 +243,7 @@ class _Cells(NamedTuple):
     arm: Integers
     of_row: Integers
     impressions: Array
-    clicks: Array
+    clicks: Integers
 
 
 def _cells(counts: ClickCounts, rules: ContrastRules, arms: tuple[str, ...], depth: int) -> _Cells:
@@ -257,5 +258,5 @@ def _cells(counts: ClickCounts, rules: ContrastRules, arms: tuple[str, ...], dep
         arm,
         cell.of_row,
         impressions.reshape(-1, len(arms)).astype(np.float64, copy=False),
-        np.bincount(cell.of_row, counts.clicks[rows], len(cell)),
+        cell.total(counts.clicks[rows]),
     )

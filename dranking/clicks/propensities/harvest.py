@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from dranking.clicks.counts import ClickCounts
 from dranking.clicks.propensities.arm_rates import check_rates
@@ -24,7 +25,7 @@ from dranking.clicks.propensities.contrasts import (
     Contrasts,
     contrasts_of,
 )
-from dranking.clicks.propensities.propensities import Curve, Propensities
+from dranking.clicks.propensities.propensities import LARGEST_SLOPE, Curve, Propensities
 from dranking.clicks.propensities.trust_bias import trust_bias
 from dranking.clicks.propensities.user_scores import drawn_errors, user_covariance
 from dranking.clicks.store.source import ClickSource, QueryFold, as_source, bucket_tasks
@@ -41,6 +42,9 @@ TOO_DEEP = 1 << 32
 
 LEVELS = (2.5, 97.5)
 """Percentiles of bootstrap replicates that bound a 95 % interval."""
+
+LARGEST = float(np.log(LARGEST_SLOPE))
+"""Largest end of an interval of the logarithm of a propensity."""
 
 THIN = 1_000
 """A context with fewer clicks in its contrasts gets the curve of all contexts."""
@@ -311,8 +315,8 @@ def _curve(compared: _Compared, context: str | None, between: Array) -> Curve:
         context=context,
         a=tuple(a.tolist()),
         b=tuple(b.tolist()),
-        a_intervals=_intervals(drawn),
-        b_intervals=None if drawn_b is None else _intervals(drawn_b),
+        a_intervals=_pairs(np.exp(_intervals(np.log(a), np.log(drawn), n_queries))),
+        b_intervals=None if drawn_b is None else _pairs(_intervals(b, drawn_b, n_queries)),
         a_replicates=_rounded(drawn),
         b_replicates=None if drawn_b is None else _rounded(drawn_b),
         n_contrasts=n_contrasts,
@@ -348,9 +352,23 @@ def _sizes(contrasts: Contrasts, context: str | None) -> tuple[int, int]:
     return len(query), len(np.unique(query))
 
 
-def _intervals(replicates: Array) -> tuple[tuple[float, float], ...]:
-    low, high = np.percentile(replicates, LEVELS, axis=0)
-    return tuple(zip(low.tolist(), high.tolist(), strict=True))
+def _intervals(found: Array, replicates: Array, n_queries: int) -> Array:
+    """(2, K) ends of 95 % intervals: percentiles of replicates, widened for few queries.
+
+    The r-th smallest of n replicates is the percentile r / (n + 1). The replicates of few queries
+    vary too little, and their variance is uncertain: Student's t in place of the normal quantile.
+    """
+    n = max(n_queries, 2)
+    wider = stats.t.isf(0.025, n - 1) / stats.norm.isf(0.025) * np.sqrt(n / (n - 1))
+    ends = np.percentile(replicates, LEVELS, axis=0, method="weibull")
+    wide: Array = np.clip(found + wider * (ends - found), -LARGEST, LARGEST)
+    return wide
+
+
+def _pairs(ends: Array) -> tuple[tuple[float, float], ...]:
+    """The lower and upper end of each interval."""
+    low, high = ends.tolist()
+    return tuple(zip(low, high, strict=True))
 
 
 def _rounded(replicates: Array) -> tuple[tuple[float, ...], ...]:
