@@ -19,13 +19,13 @@ from dranking.clicks.propensities.conditional_poisson import (
     maximum,
     total_score_and_information,
 )
-from dranking.clicks.propensities.contrasts import (
-    NO_ARM,
-    ContrastRules,
-    Contrasts,
-    contrasts_of,
-)
+from dranking.clicks.propensities.contrasts import ContrastRules, Contrasts, contrasts_of
 from dranking.clicks.propensities.propensities import LARGEST_SLOPE, Curve, Propensities
+from dranking.clicks.propensities.shown import (
+    arms_and_positions,
+    check_shown,
+    comparable_arms,
+)
 from dranking.clicks.propensities.trust_bias import trust_bias
 from dranking.clicks.propensities.user_scores import drawn_errors, user_covariance
 from dranking.clicks.store.source import ClickSource, QueryFold, as_source, bucket_tasks
@@ -36,9 +36,6 @@ from dranking.errors import ClickWarning, DataError, UsageError, warn_user
 from dranking.metrics.comparison.significance import FEWEST_QUERIES
 
 Array = NDArray[np.float64]
-
-TOO_DEEP = 1 << 32
-"""Positions are below this number, so that a context and a position fit into one number."""
 
 LEVELS = (2.5, 97.5)
 """Percentiles of bootstrap replicates that bound a 95 % interval."""
@@ -126,13 +123,14 @@ def harvest_propensities(
     if rules.n_folds < 0 or rules.n_folds == 1:
         raise UsageError(f"n_folds is {rules.n_folds}; there are two folds of queries at least.")
     source, run = as_source(clicks), get_executor(executor)
-    arms, positions = _facts(source, run)
-    named = _checked_arms(arms, rules)
+    arms, positions = arms_and_positions(source, run)
+    named = comparable_arms(arms, _contrast_rules(rules))
     depths = {context: max(shown) for context, shown in positions.items()}
     deepest = max(depths.values())
-    rules = replace(rules, depth=min(deepest, rules.depth or deepest))
-    _check_shown(set().union(*positions.values()), rules)
-    differing = check_rates(source, _contrast_rules(rules), named, rules.depth or deepest, run)
+    depth = min(deepest, rules.depth or deepest)
+    rules = replace(rules, depth=depth)
+    check_shown(set().union(*positions.values()), depth)
+    differing = check_rates(source, _contrast_rules(rules), named, depth, run)
     found, warned = _harvested(source, depths, rules, run)
     for warning in [*differing, *warned]:
         warn_user(warning, ClickWarning)
@@ -206,72 +204,6 @@ def _harvested(
         by_user=source.has_users and not rules.trust_bias,
     )
     return found, compared.warned
-
-
-def _facts(source: ClickSource, run: Executor) -> tuple[set[str], dict[str, set[int]]]:
-    """The names of the arms, and the positions of each context, of all buckets."""
-    arms: set[str] = set()
-    positions: dict[str, set[int]] = {}
-    for of_bucket, shown in run.gather(bucket_tasks(_facts_of, source, run, name="positions")):
-        arms |= of_bucket
-        for context, at in shown.items():
-            positions.setdefault(context, set()).update(at)
-    if not positions:
-        raise DataError("there are no impressions to harvest propensities from.")
-    return arms, positions
-
-
-def _facts_of(counts: ClickCounts) -> tuple[set[str], dict[str, set[int]]]:
-    arms = {counts.arms[arm] for arm in np.unique(counts.arm)}
-    wrong = np.flatnonzero((counts.position < 1) | (counts.position >= TOO_DEEP))
-    if len(wrong):
-        raise DataError(
-            f"row {wrong[0]} of the counts has position {counts.position[wrong[0]]}; the first "
-            f"position of a list is 1, and positions are below {TOO_DEEP:,}. Count from 1."
-        )
-    # A context and a position share one number, which is sorted faster than pairs.
-    pairs = np.unique(counts.context.astype(np.int64) << 32 | counts.position)
-    positions: dict[str, set[int]] = {}
-    for context, position in zip(pairs >> 32, (pairs & 0xFFFFFFFF).tolist(), strict=True):
-        positions.setdefault(counts.contexts[context], set()).add(position)
-    return arms, positions
-
-
-def _check_shown(positions: set[int], rules: HarvestRules) -> None:
-    """Raise DataError where nothing was shown, before there are tables as wide as the depth."""
-    depth = rules.depth or 0
-    gap = next((k for k in range(1, depth + 1) if k not in positions), None)
-    if gap is not None:
-        raise DataError(
-            f"nothing was shown at position {gap:,} of {depth:,}, so nothing compares the deeper "
-            "positions with those above. Leave them out with --depth, or give the propensities."
-        )
-
-
-def _checked_arms(arms: set[str], rules: HarvestRules) -> list[str]:
-    """The arms that can be compared, sorted; raise UsageError if the rules leave nothing to do."""
-    unknown = sorted(set(rules.randomised_arms) - arms)
-    if unknown:
-        raise UsageError(f"there is no arm {unknown[0]!r}; there are {', '.join(sorted(arms))}.")
-    if rules.nights_are_arms:
-        warn_user(
-            "nights are compared with each other: the propensities are right only if the rankers "
-            "learned from none of these clicks and relevance did not change from night to night. "
-            "Rankers that learn from clicks promote documents that were lucky, and the curve then "
-            "falls too slowly: in simulation it was 8 to 109 % too high at position 10.",
-            ClickWarning,
-        )
-        return sorted(arms)
-    named = sorted(arms - {NO_ARM})
-    if len(named) < 2 and not rules.randomised_arms:
-        raise UsageError(
-            f"the clicks have {'one arm' if named else 'no arm'}, so that no document was shown at "
-            "two positions for a reason that is independent of users and clicks. Serve two rankers "
-            "side by side or swap documents at random and name the arms in the log "
-            "(--randomised-arms names arms that swap); give the propensities; or, if the rankers "
-            "learned from none of these clicks, compare nights with --nights-are-arms."
-        )
-    return named
 
 
 def _own_curve(compared: _Compared, context: str, depth: int) -> Curve | str:

@@ -111,6 +111,17 @@ def test_smaller_differences_are_warned_of():
     assert found.curves[0].a == pytest.approx((1.0, 0.5))
 
 
+def test_a_randomised_arm_without_a_name_is_compared_too():
+    """Rows without an arm are no arm, unless the caller says that they swap at random."""
+    rows = [(q, 0, 0, 0, arm, 1, 1000, 100 + 50 * arm) for q in range(40) for arm in range(2)]
+    rows += [(q, 1, 0, 0, 0, k, 900, 90) for q in range(40) for k in (1, 2)]
+    counts = counts_of(rows, arms=("", "a"))
+    with pytest.raises(DataError, match=r"arm '' gets 0.667 times .* at position 1"):
+        harvest_propensities(counts, replace(FEW, randomised_arms=("",)))
+    with pytest.raises(UsageError, match="there is no arm 'b'; there are a"):
+        harvest_propensities(counts, replace(FEW, randomised_arms=("b",)))
+
+
 def test_few_clicks_say_nothing_of_arms():
     rows = [(q, 0, 0, 0, arm, 1, 100, arm) for q in range(38) for arm in range(2)]
     assert check_rates(source_of(rows), ContrastRules(), ["", "a"], 1, RUN) == []
