@@ -144,8 +144,8 @@ _CAUSES = (
 )
 
 _CHANCE = (
-    "Arms assigned by user can also differ by chance, where users are few and come back; clicks "
-    "that were counted with `clicks build --users` tell."
+    "Arms assigned by user can also differ by chance, where users are few and come back; to tell, "
+    "count the clicks with dranking clicks build --users."
 )
 
 
