@@ -65,6 +65,9 @@ class Columns:
         Column of the query ids.
     relevance
         Column of the grades. None stands for documents without labels, whatever the columns are.
+    labelled
+        Whether the column of the grades must be there. If not, the documents of a table without it
+        have no labels.
     docid, weight
         Columns of the document ids and of the queries' weights, repeated for the documents of a
         query. Under their default names, ``docid`` and ``weight``, they may be absent. None stands
@@ -101,6 +104,7 @@ class Columns:
     score: str | None = None
     nullable: Collection[str] | None = ()
     known: KnownFeatures | None = None
+    labelled: bool = True
 
     def __post_init__(self) -> None:
         """Raise UsageError if names come as a single text."""

@@ -53,6 +53,23 @@ def best_propensities(groups, depth):
     return np.exp([0.0, *found.x])
 
 
+def drawn_propensities(groups, propensities, times):
+    """Propensities after one Newton step, if query q counts `times[q]` times."""
+    depth = len(propensities)
+    score, information = np.zeros(depth), np.zeros((depth, depth))
+    for (query, *_), cells in groups.items():
+        clicks = sum(c for _, c in cells.values()) * times[query]
+        weight = sum(n * propensities[k - 1] for k, (n, _) in cells.items())
+        share = {k: n * propensities[k - 1] / weight for k, (n, _) in cells.items()}
+        for k, (_, c) in cells.items():
+            score[k - 1] += times[query] * c - clicks * share[k]
+            information[k - 1, k - 1] += clicks * share[k]
+            for m in cells:
+                information[k - 1, m - 1] -= clicks * share[k] * share[m]
+    step = np.linalg.solve(information[1:, 1:], score[1:])
+    return np.asarray(propensities) * np.exp([0.0, *step])
+
+
 def label(cells, estimator, *, clip=0.0, prior=None):
     """Label of one document from its cells (a, b, impressions, clicks)."""
     n_all = sum(n for _, _, n, _ in cells)
@@ -93,3 +110,60 @@ def user_score_covariance(rows, propensities):
             if u == v and p != q:
                 total += np.outer(one, other)
     return total
+
+
+def fair_cells(rows, *, randomised=(), unnamed=()):
+    """{(query, document, context, night, position): {arm: [impressions, clicks]}} of fair rows."""
+    places = {}
+    for q, d, x, night, arm, k, _, _ in rows:
+        places.setdefault((q, d, x, night, arm), set()).add(k)
+    cells = {}
+    for q, d, x, night, arm, k, n, c in rows:
+        one = len(places[q, d, x, night, arm]) == 1 and arm not in unnamed
+        if one or arm in randomised:
+            cells.setdefault((q, d, x, night, k), {})[arm] = [n, c]
+    return cells
+
+
+def arm_comparison(cells, arm, positions):
+    """R, S, sum R_q^2, sum R_q S_q, sum S_q^2 and M of an arm and all others, at some positions."""
+    by_query, information = {}, 0.0
+    for (q, _, _, _, k), arms in cells.items():
+        if k not in positions or arm not in arms:
+            continue
+        n1, c1 = arms[arm]
+        n = sum(each[0] for each in arms.values())
+        c = sum(each[1] for each in arms.values())
+        sums = by_query.setdefault(q, [0.0, 0.0])
+        sums[0] += c1 * (n - n1) / n
+        sums[1] += (c - c1) * n1 / n
+        information += c * n1 * (n - n1) / n**2
+    r = [each[0] for each in by_query.values()]
+    s = [each[1] for each in by_query.values()]
+    pairs = list(zip(r, s, strict=True))
+    products = (sum(x * x for x in r), sum(x * y for x, y in pairs), sum(y * y for y in s))
+    return [sum(r), sum(s), *products, information]
+
+
+def user_excess_of_arm(rows, arm, positions):
+    """What users add to the variance of R - S, by a loop over pairs of queries of one user.
+
+    `rows` holds (query, document, arm, position, user, impressions, clicks), all of one night and
+    context, and of arms that show a document at one position. User 0 stands for no id.
+    """
+    cells = {}
+    for q, d, a, k, _, n, c in rows:
+        cell = cells.setdefault((q, d, k), [0, 0, 0])
+        cell[0] += n
+        cell[1] += n * (a == arm)
+        cell[2] += c
+    part = {}
+    for q, d, a, k, u, n, c in rows:
+        everything, own, clicks = cells[q, d, k]
+        if k in positions and u:
+            beyond = c - n * clicks / everything
+            share = (everything - own) / everything if a == arm else -own / everything
+            part[q, u] = part.get((q, u), 0.0) + beyond * share
+    return sum(
+        x * y for (q, u), x in part.items() for (p, v), y in part.items() if u == v and p != q
+    )

@@ -100,6 +100,11 @@ class ColumnOptions:
         """Open data for training."""
         return self._open(path, self.columns, self.null)
 
+    def open_relabelled(self, path: Place) -> Dataset:
+        """Open data that gets other labels; the column of grades may be absent if none is named."""
+        is_named = self.relevance_column != ColumnOptions().relevance_column
+        return self._open(path, replace(self.columns, labelled=is_named), self.null)
+
     def open_later(self, path: Place, train: Dataset | None = None) -> Dataset:
         """Open data that takes the values of training data for missing ones.
 

@@ -32,6 +32,13 @@ MAX_STEPS = 50
 TOLERANCE = 1e-10
 """Newton's method ends when no logarithm of a propensity moves by more than this."""
 
+SINGULAR = 1e-12
+"""Eigenvalues of the information below this share of the largest one count as 0: of positions that
+a replicate has no clicks at, which stay where they are."""
+
+TOGETHER = 4_096
+"""Queries whose sums are multiplied at once by how often each replicate draws them."""
+
 LONGEST_STEP = 2.0
 """Largest change of a logarithm in one step, so that the first steps do not overshoot."""
 
@@ -150,8 +157,7 @@ def bootstrap_replicates(
         for part in parts
     ]
     scores, informations = tree_sum(run.gather(tasks))
-    steps = [_solved(*each) for each in zip(informations, scores, strict=True)]
-    drawn: Array = theta + np.array(steps)
+    drawn: Array = theta + _solved(informations, scores)
     return drawn
 
 
@@ -161,13 +167,24 @@ def replicate_sums(
     """Scores (n_replicates, K) and information (n_replicates, K, K) of a part."""
     found = contrasts.of(context, clicked=True)
     clicks, shares = _clicks_and_shares(found, theta)
-    residuals = found.clicks - clicks[:, None] * shares
-    scores, informations = [], []
-    for of_query in times_drawn(contrasts.query_keys, bootstrap):
-        times = of_query[found.query]
-        scores.append(times @ residuals)
-        informations.append(_information(times * clicks, shares))
-    return np.array(scores), np.array(informations)
+    weights = shares * clicks[:, None]
+    residuals = found.clicks - weights
+    queries, first = np.unique(found.query, return_index=True)
+    ends = np.append(first, len(clicks))
+    times = np.array([of[queries] for of in times_drawn(contrasts.query_keys, bootstrap)], np.uint8)
+    n, k = bootstrap[0], len(theta)
+    scores, informations = np.zeros((n, k)), np.zeros((n, k, k))
+    for start in range(0, len(queries), TOGETHER):
+        stop = min(start + TOGETHER, len(queries))
+        drawn, starts = times[:, start:stop].astype(np.float64), first[start:stop] - first[start]
+        rows = slice(first[start], ends[stop])
+        scores += drawn @ np.add.reduceat(residuals[rows], starts)
+        diagonal = drawn @ np.add.reduceat(weights[rows], starts)
+        informations[:, range(k), range(k)] += diagonal
+        for position in range(k):
+            products = weights[rows] * shares[rows, position, None]
+            informations[:, position] -= drawn @ np.add.reduceat(products, starts)
+    return scores, informations
 
 
 def score_and_information(
@@ -194,10 +211,10 @@ def _information(clicks: Array, shares: Array) -> Array:
 
 
 def _solved(information: Array, score: Array) -> Array:
-    """The Newton step, which leaves the first position as it is."""
-    step = np.zeros(len(score))
-    if len(score) > 1:
-        step[1:] = np.linalg.lstsq(information[1:, 1:], score[1:])[0]
+    """Newton steps (..., K), which leave the first position as it is."""
+    step = np.zeros_like(score)
+    inverse = np.linalg.pinv(information[..., 1:, 1:], SINGULAR, hermitian=True)
+    step[..., 1:] = (inverse @ score[..., 1:, None])[..., 0]
     return step
 
 

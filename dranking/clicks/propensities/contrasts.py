@@ -21,6 +21,9 @@ from dranking.clicks.propensities.resampling import Keys
 Integers = NDArray[np.int64]
 Array = NDArray[np.float64]
 
+NO_ARM = ""
+"""Name of the arm of rows without an arm."""
+
 
 @dataclass(frozen=True)
 class ContrastRules:
@@ -109,10 +112,7 @@ def contrasts_and_rows(
     if not rules.nights_are_arms:
         within.append(counts.night)
     group = run_numbers(within)
-    arm = run_numbers([group, counts.night, counts.arm])
-    fair = _of_one_position(arm, counts.position)
-    fair |= np.isin(counts.arm, _indices(counts.arms, rules.randomised_arms))
-    rows = np.flatnonzero(fair & (counts.position <= n_positions))
+    rows = np.flatnonzero(fair_rows(counts, rules) & (counts.position <= n_positions))
     rows = rows[~_of_one_position(run_numbers([group[rows]]), counts.position[rows])]
     numbers, contrast = np.unique(group[rows], return_inverse=True)
     cells = contrast * n_positions + counts.position[rows] - 1
@@ -134,6 +134,19 @@ def contrasts_and_rows(
         contexts=counts.contexts,
     )
     return contrasts, contrast_of_row
+
+
+def fair_rows(counts: ClickCounts, rules: ContrastRules) -> NDArray[np.bool_]:
+    """(n_rows,) whether the arm shows the document at this position alone, or swaps at random.
+
+    Rows without an arm come from unknown rankers and are not fair, unless nights are the arms.
+    """
+    keys = [counts.query, counts.document, counts.context, counts.night, counts.arm]
+    fair = _of_one_position(run_numbers(keys), counts.position)
+    if not rules.nights_are_arms:
+        fair &= ~np.isin(counts.arm, _indices(counts.arms, (NO_ARM,)))
+    fair |= np.isin(counts.arm, _indices(counts.arms, rules.randomised_arms))
+    return fair
 
 
 def _starts(keys: list[Integers]) -> Integers:

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from dranking.clicks.counts import ClickCounts
+from dranking.clicks.propensities.arm_rates import check_rates
 from dranking.clicks.propensities.conditional_poisson import (
     bootstrap_replicates,
     check_joined,
@@ -18,7 +20,12 @@ from dranking.clicks.propensities.conditional_poisson import (
     total_score_and_information,
 )
 from dranking.clicks.propensities.contrasts import ContrastRules, Contrasts, contrasts_of
-from dranking.clicks.propensities.propensities import Curve, Propensities
+from dranking.clicks.propensities.propensities import LARGEST_SLOPE, Curve, Propensities
+from dranking.clicks.propensities.shown import (
+    arms_and_positions,
+    check_shown,
+    comparable_arms,
+)
 from dranking.clicks.propensities.trust_bias import trust_bias
 from dranking.clicks.propensities.user_scores import drawn_errors, user_covariance
 from dranking.clicks.store.source import ClickSource, QueryFold, as_source, bucket_tasks
@@ -30,11 +37,11 @@ from dranking.metrics.comparison.significance import FEWEST_QUERIES
 
 Array = NDArray[np.float64]
 
-TOO_DEEP = 1 << 32
-"""Positions are below this number, so that a context and a position fit into one number."""
-
 LEVELS = (2.5, 97.5)
 """Percentiles of bootstrap replicates that bound a 95 % interval."""
+
+LARGEST = float(np.log(LARGEST_SLOPE))
+"""Largest end of an interval of the logarithm of a propensity."""
 
 THIN = 1_000
 """A context with fewer clicks in its contrasts gets the curve of all contexts."""
@@ -94,15 +101,16 @@ def harvest_propensities(
     Raises
     ------
     UsageError
-        If the counts have one arm only, no arm is randomised, and nights are not arms.
+        If the counts name one arm at most, no arm is randomised, and nights are not arms.
     DataError
-        If nothing compares some positions with the others, or too few clicks do.
+        If nothing compares some positions with the others, or too few clicks do; or if arms have
+        rates of clicks on the same documents at the same positions that are more than 10 % apart.
 
     Warns
     -----
     ClickWarning
-        If nights are arms; if a context has the curve of all contexts, and why; or if a curve rests
-        on fewer than `FEWEST_QUERIES` queries.
+        If nights are arms; if rates of arms differ by less; if a context has the curve of all
+        contexts, and why; or if a curve rests on fewer than `FEWEST_QUERIES` queries.
 
     Notes
     -----
@@ -115,14 +123,16 @@ def harvest_propensities(
     if rules.n_folds < 0 or rules.n_folds == 1:
         raise UsageError(f"n_folds is {rules.n_folds}; there are two folds of queries at least.")
     source, run = as_source(clicks), get_executor(executor)
-    arms, positions = _facts(source, run)
-    _check_arms(arms, rules)
+    arms, positions = arms_and_positions(source, run)
+    named = comparable_arms(arms, _contrast_rules(rules))
     depths = {context: max(shown) for context, shown in positions.items()}
     deepest = max(depths.values())
-    rules = replace(rules, depth=min(deepest, rules.depth or deepest))
-    _check_shown(set().union(*positions.values()), rules)
+    depth = min(deepest, rules.depth or deepest)
+    rules = replace(rules, depth=depth)
+    check_shown(set().union(*positions.values()), depth)
+    differing = check_rates(source, _contrast_rules(rules), named, depth, run)
     found, warned = _harvested(source, depths, rules, run)
-    for warning in warned:
+    for warning in [*differing, *warned]:
         warn_user(warning, ClickWarning)
     folds = (QueryFold(source, k, rules.n_folds, complement=True) for k in range(rules.n_folds))
     return found.model_copy(
@@ -196,68 +206,6 @@ def _harvested(
     return found, compared.warned
 
 
-def _facts(source: ClickSource, run: Executor) -> tuple[set[str], dict[str, set[int]]]:
-    """The names of the arms, and the positions of each context, of all buckets."""
-    arms: set[str] = set()
-    positions: dict[str, set[int]] = {}
-    for of_bucket, shown in run.gather(bucket_tasks(_facts_of, source, run, name="positions")):
-        arms |= of_bucket
-        for context, at in shown.items():
-            positions.setdefault(context, set()).update(at)
-    if not positions:
-        raise DataError("there are no impressions to harvest propensities from.")
-    return arms, positions
-
-
-def _facts_of(counts: ClickCounts) -> tuple[set[str], dict[str, set[int]]]:
-    arms = {counts.arms[arm] for arm in np.unique(counts.arm)}
-    wrong = np.flatnonzero((counts.position < 1) | (counts.position >= TOO_DEEP))
-    if len(wrong):
-        raise DataError(
-            f"row {wrong[0]} of the counts has position {counts.position[wrong[0]]}; the first "
-            f"position of a list is 1, and positions are below {TOO_DEEP:,}. Count from 1."
-        )
-    # A context and a position share one number, which is sorted faster than pairs.
-    pairs = np.unique(counts.context.astype(np.int64) << 32 | counts.position)
-    positions: dict[str, set[int]] = {}
-    for context, position in zip(pairs >> 32, (pairs & 0xFFFFFFFF).tolist(), strict=True):
-        positions.setdefault(counts.contexts[context], set()).add(position)
-    return arms, positions
-
-
-def _check_shown(positions: set[int], rules: HarvestRules) -> None:
-    """Raise DataError where nothing was shown, before there are tables as wide as the depth."""
-    depth = rules.depth or 0
-    gap = next((k for k in range(1, depth + 1) if k not in positions), None)
-    if gap is not None:
-        raise DataError(
-            f"nothing was shown at position {gap:,} of {depth:,}, so nothing compares the deeper "
-            "positions with those above. Leave them out with --depth, or give the propensities."
-        )
-
-
-def _check_arms(arms: set[str], rules: HarvestRules) -> None:
-    unknown = sorted(set(rules.randomised_arms) - arms)
-    if unknown:
-        raise UsageError(f"there is no arm {unknown[0]!r}; there are {', '.join(sorted(arms))}.")
-    if rules.nights_are_arms:
-        warn_user(
-            "nights are compared with each other: the propensities are right only if the rankers "
-            "learned from none of these clicks and relevance did not change from night to night. "
-            "Rankers that learn from clicks promote documents that were lucky, and the curve then "
-            "falls too slowly: in simulation it was 8 to 109 % too high at position 10.",
-            ClickWarning,
-        )
-    elif len(arms) < 2 and not rules.randomised_arms:
-        raise UsageError(
-            "the clicks have one arm, so that no document was shown at two positions for a reason "
-            "that is independent of users and clicks. Serve two rankers side by side or swap "
-            "documents at random and name the arms in the log (--randomised-arms names arms that "
-            "swap); give the propensities; or, if the rankers learned from none of these clicks, "
-            "compare nights with --nights-are-arms."
-        )
-
-
 def _own_curve(compared: _Compared, context: str, depth: int) -> Curve | str:
     """The curve of one context as deep as its positions; or why there is none."""
     run, depth = compared.run, min(depth, compared.rules.depth or depth)
@@ -299,8 +247,8 @@ def _curve(compared: _Compared, context: str | None, between: Array) -> Curve:
         context=context,
         a=tuple(a.tolist()),
         b=tuple(b.tolist()),
-        a_intervals=_intervals(drawn),
-        b_intervals=None if drawn_b is None else _intervals(drawn_b),
+        a_intervals=_pairs(np.exp(_intervals(np.log(a), np.log(drawn), n_queries))),
+        b_intervals=None if drawn_b is None else _pairs(_intervals(b, drawn_b, n_queries)),
         a_replicates=_rounded(drawn),
         b_replicates=None if drawn_b is None else _rounded(drawn_b),
         n_contrasts=n_contrasts,
@@ -336,9 +284,23 @@ def _sizes(contrasts: Contrasts, context: str | None) -> tuple[int, int]:
     return len(query), len(np.unique(query))
 
 
-def _intervals(replicates: Array) -> tuple[tuple[float, float], ...]:
-    low, high = np.percentile(replicates, LEVELS, axis=0)
-    return tuple(zip(low.tolist(), high.tolist(), strict=True))
+def _intervals(found: Array, replicates: Array, n_queries: int) -> Array:
+    """(2, K) ends of 95 % intervals: percentiles of replicates, widened for few queries.
+
+    The r-th smallest of n replicates is the percentile r / (n + 1). The replicates of few queries
+    vary too little, and their variance is uncertain: Student's t in place of the normal quantile.
+    """
+    n = max(n_queries, 2)
+    wider = stats.t.isf(0.025, n - 1) / stats.norm.isf(0.025) * np.sqrt(n / (n - 1))
+    ends = np.percentile(replicates, LEVELS, axis=0, method="weibull")
+    wide: Array = np.clip(found + wider * (ends - found), -LARGEST, LARGEST)
+    return wide
+
+
+def _pairs(ends: Array) -> tuple[tuple[float, float], ...]:
+    """The lower and upper end of each interval."""
+    low, high = ends.tolist()
+    return tuple(zip(low, high, strict=True))
 
 
 def _rounded(replicates: Array) -> tuple[tuple[float, ...], ...]:

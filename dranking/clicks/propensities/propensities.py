@@ -54,7 +54,8 @@ class Curve(BaseModel):
     b
         Intercepts of the positions: clicks on irrelevant documents, by trust; b_1 = 0.
     a_intervals, b_intervals
-        95 % intervals, by bootstrap over queries; None where the numbers were given.
+        95 % intervals, by bootstrap over queries, with Student's t for few queries; None where the
+        numbers were given.
     a_replicates, b_replicates
         (n_replicates, K) slopes and intercepts of the replicates of this bootstrap; with counts by
         user they hold errors by users who come back too (`Propensities.by_user`).

@@ -23,6 +23,7 @@ Economic Statistics 29, 2011, equation 2.13; negative eigenvalues of the differe
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ from dranking.clicks.hashes import NO_USER
 from dranking.clicks.propensities.contrasts import ContrastRules, contrasts_and_rows, run_numbers
 from dranking.clicks.rows.groups import Groups
 from dranking.clicks.store.source import ClickSource, user_tasks
-from dranking.engine.executor import Executor
+from dranking.engine.executor import Executor, Task
 from dranking.engine.tree_sum import tree_sum
 
 Array = NDArray[np.float64]
@@ -90,18 +91,27 @@ def user_covariance(
     (K, K) float64, symmetric; it may have negative eigenvalues.
     """
     parts = user_tasks(user_scores, source, run, rules, theta, context, name="user scores")
+    return excess_of_users(parts, products_of_users, run)
+
+
+def excess_of_users(parts: list[Task], products: Callable[..., Array], run: Executor) -> Array:
+    """The products of the sums S_u of each user, less those of the parts S_uq.
+
+    `parts` make `UserScores`, one for each bucket; `products` sums up the products of S_u over the
+    users of some `UserScores`, as `UserScores.within` does for S_uq.
+    """
     n_shares = min(len(parts), MAX_SHARES)
-    products = [
+    of_users = [
         run.submit(
-            products_of_users,
+            products,
             *[run.submit(share_of, part, share, n_shares, name="share") for part in parts],
             name="users",
         )
         for share in range(n_shares)
     ]
     within = [run.submit(products_within, part, name="within") for part in parts]
-    covariance: Array = tree_sum(run.gather(products)) - tree_sum(run.gather(within))
-    return covariance
+    excess: Array = tree_sum(run.gather(of_users)) - tree_sum(run.gather(within))
+    return excess
 
 
 def user_scores(
@@ -161,14 +171,25 @@ def products_within(part: UserScores) -> Array:
 
 def products_of_users(*parts: UserScores) -> Array:
     """(K, K) sum_u S_u S_u' over the users of some parts, which are in the order of the buckets."""
+    sums = _sums_of_users(parts)
+    products: Array = sums.T @ sums
+    return products
+
+
+def squares_of_users(*parts: UserScores) -> Array:
+    """(K,) the diagonal of `products_of_users`."""
+    squares: Array = np.square(_sums_of_users(parts)).sum(axis=0)
+    return squares
+
+
+def _sums_of_users(parts: Sequence[UserScores]) -> Array:
+    """(n_users, K) sums S_u over the parts."""
     users = np.concatenate([part.users for part in parts])
     scores = np.concatenate([part.scores for part in parts])
     if not len(users):
-        return np.zeros((scores.shape[1],) * 2)
+        return scores
     of_user = Groups([users])
-    sums = np.stack([of_user.sum(column) for column in scores.T], axis=1)
-    products: Array = sums.T @ sums
-    return products
+    return np.stack([of_user.sum(column) for column in scores.T], axis=1)
 
 
 def drawn_errors(covariance: Array, information: Array, bootstrap: tuple[int, int]) -> Array:

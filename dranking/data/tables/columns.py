@@ -140,15 +140,15 @@ def value_type(schema: pa.Schema, name: str) -> pa.DataType:
 def _find_roles(schema: pa.Schema, columns: Columns, where: str) -> Roles:
     """Names of the columns that are not features, without optional columns that are absent."""
 
-    def there(name: str | None, default: str) -> str | None:
+    def there(name: str | None, may_be_absent: bool) -> str | None:
         is_absent = name not in schema.names or name in columns.exclude
-        return None if name == default and is_absent else name
+        return None if may_be_absent and is_absent else name
 
     roles = Roles(
         qid=columns.qid,
-        docid=there(columns.docid, DOC_ID),
-        relevance=columns.relevance,
-        weight=there(columns.weight, WEIGHT),
+        docid=there(columns.docid, columns.docid == DOC_ID),
+        relevance=there(columns.relevance, not columns.labelled),
+        weight=there(columns.weight, columns.weight == WEIGHT),
     )
     twice = [name for name in roles.names if roles.names.count(name) > 1]
     excluded = [name for name in roles.names if name in columns.exclude]
@@ -198,7 +198,8 @@ def _how_to_name(roles: Sequence[str], where: str) -> str:
     if RELEVANCE in roles:
         hints.append(
             " Data without labels is stored by dranking ingest --no-relevance (in Python "
-            "Columns(relevance=None)), and scored by predict; nothing else can be done with it."
+            "Columns(relevance=None)), and scored by predict or labelled by clicks label; nothing "
+            "else can be done with it."
         )
     return "".join(hints)
 

@@ -58,7 +58,7 @@ class DataConfig(BaseModel):
         Options of `dranking ingest` for text.
     qid, docid, relevance, weight
         Names of the columns of parquet tables; ``docid`` and ``weight`` may be absent under these
-        names.
+        names, and so may ``relevance`` where labels come from clicks.
     features
         Names of the features of tables and dataset directories. None for those of the champion's
         training data, or, without a champion, those of the first training part; further columns

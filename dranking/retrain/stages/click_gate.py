@@ -75,7 +75,7 @@ def evaluate_on_clicks(
     drift
         Shifts of the features of every new part.
     """
-    parts = Parts(run.work / "parts", run.config.data, run.executor)
+    parts = Parts(run.work / "parts", run.config.data, run.executor, labelled=False)
     data = joined_once(parts.open(run.sources["train"]))
     store, propensities = judged_clicks(run, clicks), load_propensities(clicks.propensities)
     how = (data, store, propensities, [clicks.reward], run.executor)

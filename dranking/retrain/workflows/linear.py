@@ -79,7 +79,9 @@ class LinearWorkflow:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._parts = Parts(run.work / "parts", run.config.data, run.executor)
+        self._parts = Parts(
+            run.work / "parts", run.config.data, run.executor, labelled=run.config.clicks is None
+        )
 
     def check(self) -> None:
         """Raise UsageError if the ranker does not have the configured parameters."""

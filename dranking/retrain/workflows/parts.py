@@ -74,6 +74,8 @@ class Parts:
     features
         The features that all parts have; None for those of each part. A part that is stored with
         other features is ingested anew.
+    labelled
+        Whether tables must have a column of grades.
     """
 
     root: Place
@@ -81,6 +83,7 @@ class Parts:
     executor: Executor | None = None
     known: HasFill | None = None
     features: KnownFeatures | None = None
+    labelled: bool = True
 
     def path(self, source: Source) -> Place:
         """Dataset directory of a source, whether or not the source has been ingested."""
@@ -258,7 +261,11 @@ class Parts:
             _check_whole(paths[0])
         options = self.data.model_dump(include=set(names))
         of_tables = {field.name for field in fields(Columns)} & set(options)
-        columns = Columns(**{name: options.pop(name) for name in of_tables}, known=self.features)
+        columns = Columns(
+            **{name: options.pop(name) for name in of_tables},
+            known=self.features,
+            labelled=self.labelled,
+        )
         if form == "text" and options["n_features"] is None and self.features is not None:
             options["n_features"] = width_of_text(self.features.names)
         return paths, columns, RowRules(**options)

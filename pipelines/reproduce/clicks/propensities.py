@@ -4,9 +4,9 @@
 
 Users look at position k with probability 1 / k and click documents of three rates (.05, .4, .9).
 
-- "independent arms": four rankers that order 20 documents of 200 queries at random, 200 sessions a
-  query: root mean square error over positions 2 to 10, and the share of 95 % intervals (bootstrap
-  over queries) that hold the propensity, over all logs.
+- "independent arms": four rankers that order 20 documents of each query at random, for some numbers
+  of queries and sessions: root mean square error over positions 2 to 10, and the share of 95 %
+  intervals (bootstrap over queries) that hold the propensity, over all logs.
 - "nights": one ranker a night, seven nights, 200 sessions a query and night, compared with
   `nights_are_arms`: rankers that draw their orders anew each night, and rankers that order by the
   labels that all clicks before gave (ratio, true propensities), with 200 and with 20 sessions.
@@ -33,10 +33,14 @@ from dranking.clicks.propensities.harvest import HarvestRules, harvest_propensit
 from dranking.clicks.propensities.propensities import power_propensities
 from dranking.engine.progress import report
 from dranking.errors import ClickWarning, DataError
+from pipelines.reproduce.clicks.arms import RANDOM, Setting, made_log
 from pipelines.reproduce.clicks.users import DEPTH, RATES, PositionUsers, Query, served
 from pipelines.script import run_script
 
 N_QUERIES, N_DOCUMENTS, N_ARMS, SESSIONS = 200, 20, 4, 200
+SIZES = ((200, 200), (200, 20), (50, 200), (20, 200))
+"""Queries, and sessions of each, of the logs of independent arms."""
+
 N_NIGHTS, NIGHT_LOGS = 7, 20
 TRUE = np.array([1 / k for k in range(1, DEPTH + 1)])
 USERS = PositionUsers(tuple(TRUE.tolist()))
@@ -56,18 +60,17 @@ def random_orders(draw: np.random.Generator) -> Orders:
     return [draw.permutation(N_DOCUMENTS) for _ in range(N_QUERIES)]
 
 
-def independent_arms(n_logs: int) -> dict[str, float]:
+def independent_arms(n_logs: int, n_queries: int, sessions: int) -> dict[str, float]:
     """Error and coverage over logs of arms that are independent of clicks."""
+    setting = Setting((USERS,) * N_ARMS, (RANDOM,) * N_ARMS, n_queries, sessions)
     errors, held = [], []
     for seed in range(n_logs):
-        draw = np.random.default_rng(seed)
-        arms = [random_orders(draw) for _ in range(N_ARMS)]
-        counts = served(made_queries(draw), arms, USERS, SESSIONS, draw)
-        curve = harvest_propensities(counts, HarvestRules(n_replicates=200, seed=seed)).curves[0]
+        counts = made_log(setting, np.random.default_rng([n_queries, sessions, seed]))
+        curve = harvest_propensities(counts, HarvestRules(seed=seed)).curves[0]
         low, high = np.array(curve.a_intervals).T
         errors.append((np.array(curve.a) - TRUE)[1:])
         held.append(((low <= TRUE) & (TRUE <= high))[1:])
-        report("logs", seed + 1, n_logs)
+        report(f"{n_queries} queries, {sessions} sessions", seed + 1, n_logs)
     return {"rmse": float(np.sqrt(np.mean(np.square(errors)))), "coverage": float(np.mean(held))}
 
 
@@ -83,9 +86,7 @@ def night_errors(sessions: int, learns: bool) -> list[float]:
             everything = joined(nights)
             orders = learned_orders(everything, draw) if learns else random_orders(draw)
         rules = HarvestRules(nights_are_arms=True, n_replicates=2)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ClickWarning)
-            curve = harvest_propensities(everything, rules).curves[0]
+        curve = harvest_propensities(everything, rules).curves[0]
         found.append(curve.a[-1] / TRUE[-1] - 1)
     return found
 
@@ -137,7 +138,12 @@ def reproduce(n_logs: int) -> dict[str, Any]:
         for sessions in (200, 20)
     }
     return {
-        "independent arms": independent_arms(n_logs),
+        "independent arms": {
+            f"{n_queries} queries, {sessions} sessions": independent_arms(
+                n_logs, n_queries, sessions
+            )
+            for n_queries, sessions in SIZES
+        },
         "nights": {
             name: {"mean": float(np.mean(e)), "lowest": min(e), "highest": max(e)}
             for name, e in nights.items()
@@ -155,13 +161,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--logs", type=int, default=2_000)
     parser.add_argument("--json", action="store_true", help="print one JSON object, not tables")
     options = parser.parse_args(arguments)
-    with progress_shown():
+    with progress_shown(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ClickWarning)  # of nights as arms, and of few queries
         found = reproduce(options.logs)
     if options.json:
         print_json(found)
         return
-    arms = found["independent arms"]
-    print_table("independent arms", ["figure", "value"], list(arms.items()))
+    rows = [(name, *each.values()) for name, each in found["independent arms"].items()]
+    print_table("independent arms", ["log", "root mean square error", "coverage"], rows)
     rows = [(name, *(f"{v:+.1%}" for v in each.values())) for name, each in found["nights"].items()]
     headings = ["rankers", "mean", "lowest", "highest"]
     print_table("relative error at position 10, nights compared", headings, rows)

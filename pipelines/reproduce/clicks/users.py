@@ -23,7 +23,7 @@ class Users(Protocol):
     """Users of one kind."""
 
     def clicks(self, n: int, rates: Array, draw: np.random.Generator) -> Integers:
-        """Clicks at each position by `n` users of a list with these rates of clicks."""
+        """Clicks at each position by `n` users of each list; rates are (..., n_positions)."""
         ...
 
 
@@ -35,8 +35,8 @@ class PositionUsers:
     b: tuple[float, ...] = (0.0,) * DEPTH
 
     def clicks(self, n: int, rates: Array, draw: np.random.Generator) -> Integers:
-        """Clicks at each position by `n` users of a list with these rates of clicks."""
-        size = len(rates)
+        """Clicks at each position by `n` users of each list; rates are (..., n_positions)."""
+        size = rates.shape[-1]
         rates = np.array(self.a[:size]) * rates + np.array(self.b[:size])
         return draw.binomial(n, rates)
 
@@ -53,14 +53,14 @@ class CascadeUsers:
     stop_otherwise: float = 0.2
 
     def clicks(self, n: int, rates: Array, draw: np.random.Generator) -> Integers:
-        """Clicks at each position by `n` users of a list with these rates of clicks."""
-        found = np.zeros(len(rates), np.int64)
-        looking = n
-        for k, rate in enumerate(rates):
-            found[k] = draw.binomial(looking, rate)
-            satisfied = draw.binomial(found[k], self.stop_after_click)
-            bored = draw.binomial(looking - found[k], self.stop_otherwise)
-            looking -= satisfied + bored
+        """Clicks at each position by `n` users of each list; rates are (..., n_positions)."""
+        found = np.zeros(rates.shape, np.int64)
+        looking = np.full(rates.shape[:-1], n)
+        for k in range(rates.shape[-1]):
+            found[..., k] = draw.binomial(looking, rates[..., k])
+            satisfied = draw.binomial(found[..., k], self.stop_after_click)
+            bored = draw.binomial(looking - found[..., k], self.stop_otherwise)
+            looking = looking - satisfied - bored
         return found
 
 

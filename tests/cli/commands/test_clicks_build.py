@@ -1,6 +1,8 @@
 """`dranking clicks build` and `info`: JSON, tables, and exit codes."""
 
 import json
+from collections import Counter
+from random import Random
 
 import pytest
 from typer.testing import CliRunner
@@ -51,6 +53,40 @@ def test_a_log_is_counted_and_described(log, tmp_path, capsys):
     }  # fmt: skip
     assert run(["clicks", "info", store, "--since", "2026-11-02", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n_impressions"] == 1
+
+
+def test_arms_are_listed_with_their_sessions(tmp_path, capsys):
+    """300 sessions of two nights, which ask one or two queries; some events name no arm."""
+    draw, lines = Random(0), ["session,query,document,position,clicked,time,arm"]
+    sessions, impressions, clicks = set(), Counter(), Counter()
+    for s in range(300):
+        arm = draw.choice(["", "old", "new", "new"])
+        for query in draw.sample(["cats", "dogs", "birds"], draw.randint(1, 2)):
+            sessions.add((arm, s, query))
+            for position in range(1, draw.randint(2, 6)):
+                clicked = int(draw.random() < 0.3)
+                impressions[arm] += 1
+                clicks[arm] += clicked
+                document = f"d{draw.randint(0, 3)}-{position}"
+                day = 1 + s % 2
+                lines.append(f"s{s},{query},{document},{position},{clicked},2026-11-0{day},{arm}")
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    store = str(tmp_path / "clicks.store")
+    build = ["clicks", "build", str(tmp_path / "log.csv"), "-o", store, "--arm-column", "arm"]
+    assert run(build) == 0
+    capsys.readouterr()
+    assert run(["clicks", "info", store, "--json"]) == 0
+    n_sessions = Counter(arm for arm, _, _ in sessions)
+    assert json.loads(capsys.readouterr().out)["arms"] == [
+        {
+            "arm": arm,
+            "n_sessions": n_sessions[arm],
+            "n_impressions": impressions[arm],
+            "n_clicks": clicks[arm],
+        }
+        for arm in ("", "new", "old")
+    ]
+    assert "(no arm)" in CliRunner().invoke(app, ["clicks", "info", store]).output
 
 
 def test_positions_that_count_from_0_are_refused_and_read(tmp_path, capsys):

@@ -289,6 +289,30 @@ def test_the_commands_do_the_same(counts, rows, tmp_path, capsys):
     assert run([*label_command, "--overwrite"]) == 3
 
 
+def test_tables_need_no_column_of_grades(counts, rows, tmp_path, capsys):
+    store = write_click_store(counts, tmp_path / "clicks.store")
+    GIVEN.save(tmp_path / "propensities.json")
+    keys = [(q, d) for q in range(N_QUERIES) for d in range(N_DOCUMENTS)]
+    columns = {"qid": [f"q{q:05d}" for q, _ in keys], "docid": [f"d{d:05d}" for _, d in keys]}
+    table = pa.table({**columns, "x": [q + d / 8 for q, d in keys], "z": [d for _, d in keys]})
+    pq.write_table(table, tmp_path / "features.parquet")
+    grades = pa.array(np.arange(len(keys)) % 3)
+    pq.write_table(table.append_column("relevance", grades), tmp_path / "graded.parquet")
+    for name in ("features", "graded"):
+        output = tmp_path / f"{name}.zarr"
+        options = ["--output", str(output), "--propensities", str(tmp_path / "propensities.json")]
+        data = str(tmp_path / f"{name}.parquet")
+        assert run(["clicks", "label", str(store.place), data, *options]) == 0
+        labelled = open_dataset(output)
+        assert labels_in(labelled) == pytest.approx(expected_labels(rows))
+        assert labelled.feature_names == ("x", "z")
+        told = "no column of grades; the features are x, z." in capsys.readouterr().err
+        assert told == (name == "features")
+    named = ["--relevance-column", "grade", "--overwrite"]
+    assert run(["clicks", "label", str(store.place), data, *options, *named]) == 3
+    assert "there is no column 'grade'" in capsys.readouterr().err
+
+
 def test_labels_beyond_the_largest_grade_are_refused(counts, tmp_path):
     """One click at a position that is examined once in 3^150 times is worth 4e71."""
     data = write_dataset(made_blocks(), tmp_path / "data.zarr")

@@ -1,5 +1,6 @@
 """Propensities from contrasts: the maximum, what is refused, contexts, trust bias."""
 
+import math
 import tracemalloc
 from contextlib import nullcontext
 from dataclasses import replace
@@ -7,14 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dranking.clicks.hashes import query_keys
+from dranking.clicks.propensities import conditional_poisson
 from dranking.clicks.propensities.contrasts import ContrastRules, contrasts_of
 from dranking.clicks.propensities.harvest import HarvestRules, harvest_propensities
 from dranking.clicks.propensities.propensities import given_propensities
+from dranking.clicks.propensities.resampling import times_drawn
 from dranking.clicks.store.source import CountsInMemory
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import ClickWarning, DataError, UsageError
 from tests.clicks.made import counts_of, simulated_rows
-from tests.reference.clicks import best_propensities, contrast_groups
+from tests.reference.clicks import best_propensities, contrast_groups, drawn_propensities
 
 FEW = {"n_replicates": 20}
 ARMS = ("a", "b", "c", "d")
@@ -26,6 +30,25 @@ def test_propensities_maximise_the_conditional_likelihood():
     best = best_propensities(contrast_groups(rows), 4)
     np.testing.assert_allclose(found.a, best, rtol=1e-5)
     assert found.n_clicks == sum(c for g in contrast_groups(rows).values() for _, c in g.values())
+
+
+def test_replicates_are_newton_steps_of_queries_drawn_anew(monkeypatch):
+    monkeypatch.setattr(conditional_poisson, "TOGETHER", 7)
+    rows, _ = simulated_rows(1, [1.0, 0.5, 0.4, 0.1], n_queries=20, sessions=60)
+    parts = [counts_of([r for r in rows if r[0] % 2 == i], arms=ARMS) for i in range(2)]
+    found = harvest_propensities(parts, HarvestRules(**FEW)).curves[0]
+    keys = query_keys(np.array([f"q{i:05d}" for i in range(20)]))
+    drawn = [
+        drawn_propensities(contrast_groups(rows), found.a, times)
+        for times in times_drawn(keys, (20, 0))
+    ]
+    np.testing.assert_allclose(found.a_replicates, drawn, rtol=2e-5)  # they have five digits
+    # Of 20 replicates, the smallest is the percentile 1/21, the nearest to 2.5 %. Student's t of 19
+    # degrees of freedom is 2.093024.
+    wider = 2.093024 / 1.959964 * math.sqrt(20 / 19)
+    ends = [np.log(find(drawn, axis=0) / found.a) for find in (np.min, np.max)]
+    expected = np.array(found.a) * np.exp(wider * np.array(ends))
+    np.testing.assert_allclose(np.transpose(found.a_intervals), expected, rtol=1e-5)
 
 
 def test_single_arms_compare_nothing_unless_they_are_randomised():
@@ -249,9 +272,9 @@ def test_trust_bias_is_found_where_relevance_differs():
 def test_intervals_hold_the_propensities_as_often_as_they_say():
     true = 1 / np.arange(1, 6)
     held = []
-    for seed in range(300):
+    for seed in range(2_000):
         rows, _ = simulated_rows(seed, true, sessions=70)
-        rules = HarvestRules(n_replicates=200, seed=seed)
+        rules = HarvestRules(seed=seed)
         curve = harvest_propensities(counts_of(rows, arms=ARMS), rules).curves[0]
         low, high = np.array(curve.a_intervals).T
         held.append((low <= true)[1:] & (true <= high)[1:])

@@ -11,12 +11,14 @@ from pipelines.reproduce.clicks import propensities as reproduction
 @pytest.mark.slow
 def test_a_few_logs(monkeypatch, capsys):
     monkeypatch.setattr(reproduction, "N_QUERIES", 80)
+    monkeypatch.setattr(reproduction, "SIZES", ((80, 200),))
     monkeypatch.setattr(reproduction, "N_NIGHTS", 4)
     monkeypatch.setattr(reproduction, "NIGHT_LOGS", 2)
     reproduction.main(["--logs", "5", "--json"])
     found = json.loads(capsys.readouterr().out)
-    assert 0 < found["independent arms"]["rmse"] < 0.05
-    assert 0.7 <= found["independent arms"]["coverage"] <= 1
+    arms = found["independent arms"]["80 queries, 200 sessions"]
+    assert 0 < arms["rmse"] < 0.05
+    assert 0.7 <= arms["coverage"] <= 1
     assert "at positions 1 to 5 and at positions 6 to 10" in found["gap"]
     nights = found["nights"]
     assert len(nights) == 4

@@ -71,7 +71,7 @@ class Shop:
         columns = {
             "qid": ids,
             "docid": [f"d{d:05d}" for _ in queries for d in range(N_DOCUMENTS)],
-            "relevance": grades(len(ids)),
+            **({} if grades is None else {"relevance": grades(len(ids))}),
             **{f"x{j}": features[:, j] for j in range(4)},
         }
         pq.write_table(pa.table(columns), self.folder / f"{name}.parquet")
@@ -148,6 +148,31 @@ def test_a_night_with_a_report_needs_no_click_on_every_query(shop, n_clicked):
     page = Registry(shop.folder / "registry").read("000001", "report.html").decode()
     # Selections are compared over five folds, so that fewer queries say nothing of stability.
     assert ("Stability of the selection" in page) == (n_clicked >= 5)
+
+
+@pytest.mark.parametrize("judged", [True, False])
+def test_documents_without_grades_are_trained_on(shop, judged):
+    """With judged queries the gate measures on them; without, on clicks of the newest night."""
+    for part, start in enumerate((0, 20)):
+        shop._write(f"documents-{part}", range(start, start + 20), None)
+    if not judged:
+        config = (shop.folder / "retrain.toml").read_text().splitlines()
+        dropped = ("holdout", "false_promotions")
+        kept = [line for line in config if not line.startswith(dropped)]
+        (shop.folder / "retrain.toml").write_text("\n".join(kept))
+        shop.deliver(shop.rows + [(*row[:3], 1, *row[4:]) for row in shop.rows])
+    assert shop.night("clicks.reward=clicks@3").accepted
+    registry = Registry(shop.folder / "registry")
+    found = weights_of(registry, "000001")
+    expected = shop.expected_weights(shop.rows)  # of the first night
+    assert [found[f"x{j}"] for j in range(4)] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert registry.read("000001", "report.html")
+
+
+def test_judged_data_without_grades_is_refused(shop):
+    shop._write("judged", range(N_QUERIES), None, prefix="judged ")
+    with pytest.raises(DataError, match="the holdout data has no labelled document"):
+        shop.night()
 
 
 def test_judged_queries_are_not_trained_on_although_they_are_clicked(shop):

@@ -259,7 +259,11 @@ def info(
     until: Annotated[str | None, typer.Option(metavar="DATE", help="Last night.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Describe a click store, or some of its nights."""
+    """Describe a click store, or some of its nights.
+
+    In the table of arms, a session counts once for each of its queries.
+    """
+    from dranking.clicks.store.arm_totals import arm_totals
     from dranking.clicks.store.click_store import open_click_store
 
     opened = open_click_store(store, since, until)
@@ -281,10 +285,14 @@ def info(
         }
         for night in manifest.nights
     ]
+    arms = arm_totals(opened)
     if as_json:
-        print_json({**facts, "context_columns": manifest.context_columns, "nights": nights})
+        more = {"arms": [arm._asdict() for arm in arms], "nights": nights}
+        print_json({**facts, "context_columns": manifest.context_columns, **more})
         return
     print_facts(str(store), facts)
+    rows = [[name or "(no arm)", *rest] for name, *rest in arms]
+    print_table("arms", ["arm", "sessions", "impressions", "clicks"], rows)
     columns = ["night", "sessions", "queries", "impressions", "clicks"]
     print_table("nights", columns, [list(night.values()) for night in nights])
 

@@ -12,6 +12,7 @@ from dranking.cli.options.execution import ExecutionOptions
 from dranking.cli.options.shared import Data, Json, Output, Overwrite
 from dranking.cli.output import note, print_facts, print_json
 from dranking.cli.parsing.option_groups import grouped
+from dranking.errors import listed
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def label(
 
     Documents that were never shown have no label. Labels are real numbers: select, tune and train
     rankrls take them as they are. The features of a dataset directory are shared, not copied.
+    Tables need no column of grades; all other columns are features then.
     """
     from dranking.clicks.labels.label_dataset import label_dataset
     from dranking.clicks.propensities.propensities import load_propensities
@@ -85,10 +87,13 @@ def label(
 
     if clip := labels.clip:
         note(f"warning: divisors are clipped at {clip:g}; labels of deep documents are too low.")
+    documents = columns.open_relabelled(data)
+    if documents.roles.relevance is None:
+        note(f"{data}: no column of grades; the features are {listed(documents.feature_names)}.")
     with execution.running(overwrite) as executor:
         found = label_dataset(
             ClickStore(clicks),
-            columns.open(data),
+            documents,
             output,
             load_propensities(propensities),
             labels.rules,
