@@ -36,8 +36,9 @@ from dranking.clicks.counting.click_log import (
     parse_window,
 )
 from dranking.clicks.counting.known_documents import known_documents
+from dranking.clicks.counting.log_rows import Wanted, named_rows
 from dranking.clicks.logs.csv_records import with_states
-from dranking.clicks.logs.events import Privacy
+from dranking.clicks.logs.events import FUTURE, Privacy
 from dranking.clicks.logs.files import LogPart, find_logs
 from dranking.clicks.logs.values import DAY
 from dranking.clicks.rows.split_files import BucketParts
@@ -123,7 +124,6 @@ def build_clicks(  # noqa: PLR0913 - one call with keywords, as commands have op
         A data set: impressions of documents that it lacks are counted, and left out.
     window
         Number of nights to keep, counted back from the newest, such as ``28d``; None keeps all.
-        Times more than a day after the build are of wrong clocks, and make no nights.
     append
         Add nights to a store that exists. A night that is there already is an error.
     overwrite
@@ -147,7 +147,8 @@ def build_clicks(  # noqa: PLR0913 - one call with keywords, as commands have op
     ------
     DataError
         If the logs are missing or damaged, lack a column, hold no session, or more of their events
-        than `max_unmatched` cannot be used; if no night is left, or one is in the store already.
+        than `max_unmatched` cannot be used; if a time is more than a day ahead and `ClickLog.until`
+        is not given; if no night is left, or one is in the store already.
     UsageError
         If the output exists and neither `overwrite` nor `append` is true, or an option is wrong.
     TryAgainError
@@ -200,6 +201,7 @@ def _run(build: _Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickF
     )
     parts = with_states(find_logs(sources, reading.needed), build.executor)
     read, events = _read(build, parts, reading)
+    _check_clock(build, parts, reading, read)
     n_events = sum(each.n_events for each in read)
     counted, n_buckets = _count(build, events, n_events)
     found: Counter[str] = sum((each.found for each in read), Counter())
@@ -330,6 +332,26 @@ def _check_nights(build: _Build, nights: Counter[int]) -> int:
     if there:
         newest = max(newest, _day_of(max(there)) or newest)
     return newest - build.window + 1
+
+
+def _check_clock(
+    build: _Build, parts: Sequence[LogPart], reading: LogReading, read: Sequence[ReadPart]
+) -> None:
+    """Raise DataError if the log has nights that are still to come, and no last night is given.
+
+    Such a night would be the newest one, back from which a window counts.
+    """
+    last = _day_of(build.log.until)
+    late = [part for part, each in zip(parts, read, strict=True) if each.found[FUTURE]]
+    if not late or (last is not None and last <= reading.latest // DAY):
+        return
+    own = [part for part in parts if part.place == late[0].place]
+    row = named_rows(own, reading, Wanted(later_than=reading.latest), build.executor)
+    raise DataError(
+        f"{row}: the time is more than a day ahead of the clock of this machine, as "
+        f"{sum(each.found[FUTURE] for each in read):,} events of the log are. Correct the times, "
+        "leave such rows out with --filter, or give --until DATE, the last night to keep."
+    )
 
 
 def latest_time() -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dranking.clicks.counting.known_documents import KnownDocuments
 from dranking.clicks.logs.columns import LogColumns, LogForm
-from dranking.clicks.logs.events import Events, Privacy, row_events
+from dranking.clicks.logs.events import FUTURE, Events, Privacy, row_events
 from dranking.clicks.logs.files import LogPart
 from dranking.clicks.logs.lists import UBI_FIELDS, list_events, ubi_events
 from dranking.clicks.logs.read import read_log
@@ -121,7 +121,7 @@ class LogReading:
         late = events.rows.column("time").to_numpy() > self.latest
         if not late.any():
             return events.rows
-        events.found["times_in_the_future"] += int(late.sum())
+        events.found[FUTURE] += int(late.sum())
         return events.rows.filter(pa.array(~late))
 
     @property

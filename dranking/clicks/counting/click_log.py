@@ -48,7 +48,8 @@ class ClickLog:
         Sessions with more clicks are dropped; None for no limit.
     since, until
         First and last night to keep, such as ``2026-11-01``. With the logs of the days before and
-        after, sessions over midnight are whole.
+        after, sessions over midnight are whole. Times more than a day after the build are an error
+        unless a last night is given.
     min_sessions
         Queries with fewer sessions in a night have no counts in that night. The rule looks at each
         night by itself, so that nights may be appended one by one or built together.

@@ -28,8 +28,8 @@ class LogColumns:
     clicked
         Whether the result was clicked: true and false or 0 and 1. In `lists`, a list of these.
     time
-        Times: timestamps, ISO 8601 texts, or numbers of seconds, milliseconds or microseconds since
-        1970. Without a zone they are in UTC.
+        Times: timestamps, ISO 8601 texts, or numbers of seconds, milliseconds, microseconds or
+        nanoseconds since 1970. Without a zone they are in UTC.
     clicked_ids
         `lists` only: `clicked` holds the ids of the clicked documents.
     user, arm, weight

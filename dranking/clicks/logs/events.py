@@ -25,6 +25,9 @@ from dranking.clicks.logs.values import (
 )
 from dranking.data.regrouping.query_lines import hash_ids
 
+FUTURE: Final = "times_in_the_future"
+"""Problem of a time that is after the last one that a log can have."""
+
 PROBLEMS: Final = {
     "unreadable_lines": "lines that cannot be read",
     "lists_of_other_lengths": "lists of other lengths than the list of documents",
@@ -35,7 +38,7 @@ PROBLEMS: Final = {
     "negative_positions": "positions that are negative",
     "positions_too_deep": "positions below the 10,000th",
     "unreadable_times": "times that are missing or cannot be read",
-    "times_in_the_future": "times more than a day after the build",
+    FUTURE: "times more than a day after the build",
     "unreadable_clicks": "clicks that are neither true nor false",
     "unreadable_weights": "clicks whose weight is negative, infinite or no number",
     "clicks_without_impressions": "clicks on results that the session was not shown",

@@ -20,6 +20,7 @@ from dranking.clicks.counting import build
 from dranking.clicks.counting.click_log import ClickLog
 from dranking.clicks.logs import files, read, utf8
 from dranking.clicks.logs.columns import LogColumns
+from dranking.clicks.store.click_store import open_click_store
 from dranking.errors import DataError, UsageError
 from tests.clicks.made_logs import build_with_texts as build_clicks
 from tests.clicks.made_logs import content, logs, rows_of, write_log
@@ -193,31 +194,55 @@ def test_a_window_keeps_the_newest_nights(log_file):
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
-def test_a_wrong_clock_makes_no_night(tmp_path, log_file, form):
-    """A session in the year 2099 had been the newest night, and a window had dropped the others."""
+@pytest.mark.parametrize("n_bytes", [400, 1 << 26])
+def test_a_night_to_come_is_refused(tmp_path, monkeypatch, log_file, form, n_bytes):
+    """A session in the year 2036 had been the newest night, and a window had dropped the others."""
+    monkeypatch.setattr(files, "RANGE_BYTES", n_bytes)
     place = output()
     build_clicks(log_file, place, ClickLog(until="2026-11-02"))
-    wrong = [{**ROWS[0], "session": "late", "time": "2099-01-01T00:00:00Z"}]
-    path = write_log(tmp_path / "log", [*ROWS, *wrong], form)
+    rows = [dict(row) for row in ROWS]
+    rows[33] |= {"session": "late", "time": "2036-01-01T00:00:00Z"}
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    write_log(folder / "a", ROWS[:8], form)
+    path = write_log(folder / "b", rows, form)
     log = ClickLog(since="2026-11-03")
-    store, facts = build_clicks(path, place, log, append=True, window="28d")
-    assert content(store) == content(build_clicks(log_file, output())[0])
-    assert facts.n_events == len(ROWS) + 1
-    assert {name: n for name, n in facts.problems.items() if n} == {"times_in_the_future": 1}
+    told = rf"{path.name}, row 34: the time is more than a day ahead.*1 events.*--until"
+    before = content(open_click_store(place))
+    with pytest.raises(DataError, match=told):
+        build_clicks(folder, place, log, append=True, window="28d")
+    with pytest.raises(DataError, match=told):
+        build_clicks(folder, place, replace(log, until="2036-01-01"), append=True, window="28d")
+    assert content(open_click_store(place)) == before
+    store, facts = build_clicks(
+        path, place, replace(log, until="2026-11-03"), append=True, window="28d"
+    )
+    assert store.nights.astype(str).tolist() == ["2026-11-01", "2026-11-02", "2026-11-03"]
+    assert facts.n_events == len(ROWS)
+    assert problems_of(facts) == {"times_in_the_future": 1}
+
+
+def test_the_row_of_a_list_is_named(tmp_path):
+    rows = [
+        {"session": f"s{n}", "query": "q", "document": ["a", "b"], "clicked": [True, False],
+         "time": "2099-01-01" if n == 5 else "2026-11-01"} for n in range(8)
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "log.parquet")
+    with pytest.raises(DataError, match=r"log\.parquet, row 6: the time .* as 2 events"):
+        build_clicks(tmp_path / "log.parquet", output(), ClickLog(form="lists"))
 
 
 def test_times_of_the_next_hours_count(tmp_path):
     """Clocks of other zones run ahead by half a day."""
     now = datetime.now(UTC)
-    times = [now + timedelta(hours=hours) for hours in (0, 23, 25)]
+    times = [now + timedelta(hours=hours) for hours in (0, 23)]
     rows = [
         {**ROWS[0], "session": f"s{n}", "time": time.isoformat(timespec="seconds")}
         for n, time in enumerate(times)
     ]
     path = write_log(tmp_path / "log", rows, "parquet")
-    store, facts = build_clicks(path, output(), ClickLog(max_unmatched=0.5))
-    assert store.nights.astype(str).tolist() == sorted({str(time.date()) for time in times[:2]})
-    assert facts.problems["times_in_the_future"] == 1
+    store, _ = build_clicks(path, output())
+    assert store.nights.astype(str).tolist() == sorted({str(time.date()) for time in times})
 
 
 def test_sessions_before_the_window_are_counted(log_file):
@@ -667,9 +692,9 @@ def not_text(kind):
 
 
 WRONG_COLUMNS = {
-    "time of 2^60": ("time", with_first(SECONDS, 2**60), "unreadable_times"),
-    "time with null": ("time", with_first(SECONDS, None, 2**60), "unreadable_times"),
-    "time of 2^63": ("time", with_first(SECONDS.cast(pa.uint64()), 2**63), "unreadable_times"),
+    "time of -2^60": ("time", with_first(SECONDS, -(2**60)), "unreadable_times"),
+    "time with null": ("time", with_first(SECONDS, None, -(2**60)), "unreadable_times"),
+    "time of 10^300": ("time", with_first(SECONDS.cast(pa.float64()), 1e300), "unreadable_times"),
     "year 36 million": (
         "time",
         with_first(pa.array([1793527200_000] * len(ROWS)), 2**60 + 12_345).cast(pa.timestamp("ms")),
@@ -831,6 +856,16 @@ def test_times_of_common_tools_are_read(tmp_path, form):
     assert problems_of(facts) == {}
     assert store.nights.astype(str).tolist() == ["2026-11-01"]
     assert facts.notes["times_in_other_zones"] == len(ROWS) // 6
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
+def test_numbers_of_nanoseconds_are_times(tmp_path, form):
+    """The last of them is a microsecond before midnight."""
+    moments = [datetime(2026, 11, 1 + n // 4 % 3, tzinfo=UTC).timestamp() for n in range(48)]
+    times = [int(moment) * 10**9 + 86_399_999_999_000 for moment in moments]
+    store, facts = build_clicks(write_column(tmp_path / "log", "time", times, form), output())
+    assert problems_of(facts) == {}
+    assert store.nights.astype(str).tolist() == ["2026-11-01", "2026-11-02", "2026-11-03"]
 
 
 def test_whole_numbers_of_csv_are_the_ids_without_a_point(tmp_path):
