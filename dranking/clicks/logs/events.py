@@ -52,6 +52,7 @@ FOUND_LATER: Final = ("clicks_without_impressions", "contradicting_positions", "
 anyway."""
 
 NOTES: Final = {
+    "files_taken_before": "files that the store has counted before",
     "filtered_rows": "rows that the filter leaves out",
     "other_actions": "events of actions that are no clicks",
     "times_in_other_zones": "times in other zones than UTC",
