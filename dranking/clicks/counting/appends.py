@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from dranking.clicks.counting.click_log import ClickLog
+from dranking.clicks.logs.events import SHOWN
 from dranking.clicks.logs.files import LogPart
 from dranking.clicks.rows.groups import Groups
 from dranking.clicks.sessions.runs import comparable
@@ -49,7 +50,12 @@ _SECONDS: Final = {"m": 60, "h": 3_600, "d": 86_400}
 MOST_BEYOND: Final = 0.001
 """Largest share of the events beyond the border's hour: some clocks run ahead."""
 
-DEFAULTS: Final = {"user": np.uint64(0), "weight": 0.0, "shown": True}
+DEFAULTS: Final = {
+    "user": np.uint64(0),
+    "weight": 0.0,
+    "page": np.int32(1),
+    "kind": np.int8(SHOWN),
+}
 """Values of columns that the events of a log lack; those of `ARM` and `CONTEXT` are no text."""
 
 
@@ -126,7 +132,7 @@ def _of_night(rows: pa.Table, day: int) -> pa.Table:
 
 def keys_of(parts: Sequence[LogPart], log: ClickLog, salt: str, run: Executor) -> list[str]:
     """The key of each part's file: a salted hash of its content and of the rules of its reading."""
-    rules = (log.form, log.columns, log.click_actions, log.where, log.max_clicks)
+    rules = (log.form, log.columns, log.ubi, log.where, log.max_clicks)
     text = repr((*rules, log.since, log.until))
     files = {part.place: repr((text, part.folders)) for part in parts}
     tasks = [run.submit(file_key, file, own, salt, name="keys") for file, own in files.items()]

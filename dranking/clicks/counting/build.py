@@ -20,7 +20,7 @@ from dranking.clicks.counting.build_tasks import LogReading
 from dranking.clicks.counting.click_log import (
     ClickFacts,
     ClickLog,
-    check_clicks_alone,
+    check_each_kind,
     check_first_position,
     checked_log,
     parse_window,
@@ -135,7 +135,7 @@ def _facts(log: ClickLog, longest_session: str, before: ClicksManifest | None) -
         "keep_queries": log.keep_queries,
         "has_users": log.users,
         "has_weights": log.columns.weight is not None,
-        "context_columns": log.columns.context,
+        "context_columns": (*log.columns.context, *(("page",) if log.ubi.pages == "all" else ())),
         "filter_columns": log.columns.filters,
         "longest_session": longest_session,
     }
@@ -160,7 +160,7 @@ def _run(build: Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickFa
         Privacy(build.facts["salt"], log.keep_queries),
         latest_time(),
         log.where,
-        log.click_actions,
+        log.ubi,
         before.open.columns if before and before.open else None,
     )
     parts = find_logs(sources, reading.needed)
@@ -170,14 +170,13 @@ def _run(build: Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickFa
     if parts and not left:
         facts = ClickFacts.of(0, Counter(files_taken_before=n_taken))
         return ClickStore(build.commit.place), facts
-    parts = with_states(left, build.executor)
-    counted = counted_sessions(build, parts, reading)
+    counted = counted_sessions(build, with_states(left, build.executor), reading)
     found = counted.found + Counter(files_taken_before=n_taken)
     facts = ClickFacts.of(counted.n_events, found)
     dropped = found["sessions_over_max_clicks"] + found["sessions_of_other_nights"]
     check_first_position(found, sum(counted.nights.values()) + dropped)
     facts.check(log.max_unmatched)
-    check_clicks_alone(found, log.max_unmatched)
+    check_each_kind(facts, found, log.max_unmatched)
     first_day = check_nights(build, counted)
     merged = merged_nights(build, counted, first_day)
     facts.notes["sessions_before_window"] = sum(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from dranking.clicks.counting.appends import hours_of, kept_events
-from dranking.clicks.logs.columns import LogColumns, LogForm
-from dranking.clicks.logs.events import FUTURE, Events, Privacy, row_events
+from dranking.clicks.logs.columns import LogColumns, LogForm, UbiRules
+from dranking.clicks.logs.events import ASKED, FUTURE, Events, Privacy, row_events
 from dranking.clicks.logs.files import LogPart
-from dranking.clicks.logs.lists import UBI_FIELDS, list_events, ubi_events
+from dranking.clicks.logs.lists import list_events
 from dranking.clicks.logs.read import read_log
+from dranking.clicks.logs.ubi import UBI_FIELDS, ubi_events
 from dranking.clicks.logs.values import texts
 from dranking.clicks.rows.split_files import (
     BucketParts,
@@ -40,7 +41,7 @@ TABLES = ("counts", "sessions", "users")
 """Tables of the counts of a bucket of sessions, in the order in which they are written; "users"
 only if counts by user are made."""
 
-OPTIONAL = ("user", "weight", "arm", "context", "shown")
+OPTIONAL = ("user", "weight", "arm", "context", "page", "kind")
 """Columns of events that are constant in logs without such a column."""
 
 
@@ -58,8 +59,8 @@ class LogReading:
         Later times, in microseconds since 1970, are of wrong clocks.
     where
         Condition that rows of the log must fulfil, or None.
-    click_actions
-        Actions that are clicks, in logs of the form `ubi`.
+    ubi
+        The rules of logs of the form `ubi`.
     kept
         Names of the columns in which kept events of open sessions differ from the default; None if
         there are no such events.
@@ -70,7 +71,7 @@ class LogReading:
     privacy: Privacy
     latest: int
     where: str | None = None
-    click_actions: tuple[str, ...] = ("click",)
+    ubi: UbiRules = field(default_factory=UbiRules)
     kept: tuple[str, ...] | None = None
 
     @property
@@ -83,8 +84,9 @@ class LogReading:
     @property
     def read(self) -> tuple[str, ...]:
         """Columns to read."""
-        more = (*UBI_FIELDS, "_source") if self.form == "ubi" else ()
-        return tuple(dict.fromkeys((*self.columns.needed, *more, *self._filtered)))
+        more = (*UBI_FIELDS, "_source", self.ubi.page) if self.form == "ubi" else ()
+        names = (*self.columns.needed, *more, *self._filtered)
+        return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @property
     def single(self) -> tuple[str, ...]:
@@ -105,7 +107,7 @@ class LogReading:
         if self.where is not None:
             table = self._matching(table, self.where)
         if self.form == "ubi":
-            events = ubi_events(table, self.columns, self.privacy, self.click_actions)
+            events = ubi_events(table, self.columns, self.privacy, self.ubi)
         else:
             of_form = row_events if self.form == "rows" else list_events
             events = of_form(table, self.columns, self.privacy)
@@ -131,8 +133,9 @@ class LogReading:
             "user": self.columns.user is not None,
             "weight": self.columns.weight is not None,
             "arm": self.columns.arm is not None,
-            "context": bool(self.columns.context),
-            "shown": self.form != "rows",
+            "context": bool(self.columns.context) or self.ubi.pages == "all",
+            "page": self.form == "ubi",
+            "kind": self.form != "rows",
         }
         return tuple(name for name in OPTIONAL if varies[name] or name in (self.kept or ()))
 
@@ -179,11 +182,18 @@ def read_part(
         rows, found = reading.events(table)
         total += found
         hours += hours_of(rows)
-        n_events += rows.num_rows
+        n_events += _n_events(rows)
         rows = rows.unify_dictionaries().combine_chunks()
         if rows.num_rows:
             files.append(_put_events(scratch, f"{name}-{number:06d}", rows, n_buckets))
     return ReadPart(files, n_events, total, hours)
+
+
+def _n_events(rows: pa.Table) -> int:
+    """Number of events that say what was shown or clicked."""
+    if "kind" not in rows.column_names:
+        return int(rows.num_rows)
+    return int((rows.column("kind").to_numpy() != ASKED).sum())
 
 
 def put_kept(
@@ -217,7 +227,7 @@ class CountedSessions(NamedTuple):
     ----------
     file
         The file.
-    nights, closed, again, found
+    nights, closed, again, found, taken
         As in `SessionCounts`.
     open
         The entry of the file with the events of open sessions; None if there are none.
@@ -228,6 +238,7 @@ class CountedSessions(NamedTuple):
     closed: Counter[int]
     again: Counter[int]
     found: Counter[str]
+    taken: tuple[int, int] | None
     open: StoredRows | None
 
 
@@ -270,4 +281,4 @@ def count_bucket(
         of_file = write_table(place.root, name, counted.open)
         kept = StoredRows(name=name, checksum=of_file, n_rows=counted.open.num_rows)
     nights, closed, again, found = counted.nights, counted.closed, counted.again, counted.found
-    return CountedSessions(written, nights, closed, again, found, kept)
+    return CountedSessions(written, nights, closed, again, found, counted.taken, kept)

@@ -129,9 +129,11 @@ def counted_sessions(build: Build, parts: Sequence[LogPart], reading: LogReading
         weights=build.facts["has_weights"],
         users=build.log.users,
         open_since=open_since,
+        first_pages=build.log.ubi.pages == "first",
         there=_nights_there(build, NEVER if before is None else before - longest),
     )
     buckets, n_buckets = _count(build, events, n_events, rules)
+    _check_places(build, parts, reading, buckets)
     found: Counter[str] = sum((each.found for each in read), Counter())
     found = sum((each.found for each in buckets), found)
     return Counted(buckets, n_buckets, n_events, found, border, open_since, reading.varying)
@@ -211,6 +213,28 @@ def _check_clock(
         f"{row}: the time is more than a day ahead of the clock of this machine, as "
         f"{sum(each.found[FUTURE] for each in read):,} events of the log are. Correct the times, "
         "leave such rows out with --filter, or give --until DATE, the last night to keep."
+    )
+
+
+def _check_places(
+    build: Build, parts: Sequence[LogPart], reading: LogReading, buckets: Sequence[CountedSessions]
+) -> None:
+    """Raise DataError if a session has two documents at one place, in logs of rows or of lists.
+
+    In logs of the form `ubi`, such results are counted as events that cannot be used.
+    """
+    taken = [each.taken for each in buckets if each.taken]
+    if not taken or build.log.form == "ubi":
+        return
+    session, position = taken[0]
+    n_rows = 2 if build.log.form == "rows" else 1
+    rows = named_rows(parts, reading, Wanted(None, session, position), build.executor, n_rows)
+    n_taken = sum(each.found["places_taken"] for each in buckets)
+    raise DataError(
+        f"{rows}: two documents are at position {position} for one session and query, and "
+        f"{n_taken:,} such results are in the log. If positions begin again on every page, name "
+        "the column of pages in --context-columns, or leave later pages out with --filter; if a "
+        "session saw several lists of one query, give each an id of a session of its own."
     )
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.clicks.hashes import NO_USER
+from dranking.clicks.logs.events import CLICK, SHOWN
 from dranking.clicks.logs.values import DAY
 from dranking.clicks.rows.groups import Groups
 from dranking.clicks.sessions.count_rows import (
@@ -20,10 +21,11 @@ from dranking.clicks.sessions.count_rows import (
     sessions_of_queries,
     texts_of,
 )
+from dranking.clicks.sessions.requests import with_requests
 from dranking.clicks.sessions.row_sums import sums_if_fewer
 from dranking.clicks.sessions.runs import UNKNOWN, Runs, comparable
 from dranking.clicks.sessions.session_events import FRESH, Ints, SessionEvents
-from dranking.clicks.store.night_tables import NIGHT, OPEN, USER
+from dranking.clicks.store.night_tables import DOCUMENT, NIGHT, OPEN, USER
 
 NEVER: Final = int(np.iinfo(np.int64).max)
 """A time that no event has."""
@@ -43,6 +45,8 @@ class SessionRules:
         Whether to sum weights, and to count by user also.
     open_since
         Sessions that began then or later may go on; microseconds since 1970.
+    first_pages
+        Whether results of later pages are left out.
     there
         Nights that the store has, each with the time from which sessions that the store does not
         know may have begun.
@@ -54,6 +58,7 @@ class SessionRules:
     weights: bool = False
     users: bool = False
     open_since: int = NEVER
+    first_pages: bool = True
     there: tuple[tuple[int, int], ...] = ()
 
 
@@ -73,6 +78,8 @@ class SessionCounts(NamedTuple):
         Number of sessions by day, and of those among them that cannot go on.
     again
         Number of sessions by day that the store has, or may have, without their ids.
+    taken
+        Hash of a session, and a position, at which it has two documents; None if there is none.
     open
         Events of the sessions that may go on.
     found
@@ -85,6 +92,7 @@ class SessionCounts(NamedTuple):
     nights: Counter[int]
     closed: Counter[int]
     again: Counter[int]
+    taken: tuple[int, int] | None
     open: pa.Table
     found: Counter[str]
 
@@ -95,8 +103,8 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
     One result of a session (its query, document, position, context and arm) is one impression,
     however often its event is there, and a click if one of these events is a click. The weight of
     the click is the largest weight of these events. A click that came alone belongs to the result
-    of its session with the same document, and with the same position if the click has one; if there
-    are several such results, it belongs to the one with the smallest position. The night of a
+    of its session with the same document; if there are several such results, it belongs to the one
+    with the smallest page and position. The night of a
     session is the UTC date of its first event.
 
     Parameters
@@ -114,10 +122,12 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
     first_time, last_time = session.least(time), -session.least(-time)
     log = SessionEvents.of(events, session.of_row)
     known = session.any(~_fresh(events))
-    log = _with_queries(log, session, found)
+    log = with_requests(log, len(session), found)
     texts = texts_of(events)
-    results = _results(log, list(texts), found)
-    results = _with_clicks(log, results, found)
+    shown = log.only(log.kind == SHOWN)
+    shown, taken = _without_taken(shown, [name for name in texts if name != DOCUMENT], found)
+    results = _with_clicks(log, _results(shown, list(texts), found), found)
+    results = _first_pages(results, found) if rules.first_pages else results
     day = first_time // DAY
     in_time = known | _in_time(day, rules)
     kept = _kept_sessions(session, results, in_time, rules, found)
@@ -140,9 +150,18 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
         nights=_tally(day[kept]),
         closed=_tally(day[kept & ~is_open]),
         again=_tally(day[again]),
+        taken=_named_place(events, session, taken),
         open=events_of_runs(events, is_open[session.of_row]),
         found=+found,
     )
+
+
+def _named_place(events: Runs, session: Groups, place: NDArray[np.int64]) -> tuple[int, int] | None:
+    """Hash of the session, and position, of a place; None for no place."""
+    if not len(place):
+        return None
+    hashes = events.shared.column("session").to_numpy()
+    return int(hashes[session.first[place[0]]]), int(place[1])
 
 
 def _fresh(events: Runs) -> NDArray[np.bool_]:
@@ -173,53 +192,32 @@ def _tally(values: Ints) -> Counter[int]:
     return Counter(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
 
 
-def _with_queries(log: SessionEvents, session: Groups, found: Counter[str]) -> SessionEvents:
-    """The events with the query of their session where they have none; others are left out."""
-    without = log.query == UNKNOWN
-    if not without.any():
-        return log
-    query = np.full(len(session), UNKNOWN)
-    rows = np.flatnonzero(~without)[::-1]
-    query[log.session[rows]] = log.query[rows]  # the first event with a query is last here
-    log = log.replaced(query=np.where(without, query[log.session], log.query))
-    log = _shifted(log, session, found)
-    lost = log.query == UNKNOWN
-    found["clicks_without_impressions"] += int((lost & log.fresh).sum())
-    return log.only(~lost)
+def _without_taken(
+    shown: SessionEvents, ids: Sequence[str], found: Counter[str]
+) -> tuple[SessionEvents, NDArray[np.int64]]:
+    """The results without those at a place where another document is, and these as rows."""
+    if not len(shown):
+        return shown, np.empty(0, np.int64)
+    place = Groups([getattr(shown, name) for name in ("session", *ids, "page", "position")])
+    taken = shown.document != shown.document[place.first][place.of_row]
+    fresh = np.flatnonzero(taken & shown.fresh)
+    found["places_taken"] += len(fresh)
+    where = np.stack([shown.session[fresh[:1]], shown.position[fresh[:1]]])
+    return shown.only(~taken), where.ravel().astype(np.int64)
 
 
-def _shifted(log: SessionEvents, session: Groups, found: Counter[str]) -> SessionEvents:
-    """Move results to the positions that the events of their session tell.
-
-    A list of results begins at position 1, or, on a later page, at the position that its events
-    have. Where events of one session tell different beginnings, the results stay where they are,
-    and the events count as contradicting.
-    """
-    key = [log.session, log.document]
-    result = Groups(key)
-    listed = np.full(len(result), 0)
-    rows = np.flatnonzero(log.shown)[::-1]
-    listed[result.of_row[rows]] = log.position[rows]
-    told = ~log.shown & (log.position > 0) & (listed[result.of_row] > 0)
-    shift = log.position - listed[result.of_row]
-    low = np.full(len(session), np.iinfo(np.int64).max)
-    high = np.full(len(session), np.iinfo(np.int64).min)
-    np.minimum.at(low, log.session[told], shift[told])
-    np.maximum.at(high, log.session[told], shift[told])
-    agrees = (low == high) & (low >= 0)
-    wrong = told & ~agrees[log.session]
-    found["contradicting_positions"] += int((wrong & log.fresh).sum())
-    moved = np.where(agrees, low, 0)[log.session]
-    position = np.where(log.shown, log.position + moved, log.position)
-    return log.replaced(position=position).only(~wrong)
+def _first_pages(results: SessionEvents, found: Counter[str]) -> SessionEvents:
+    """The results of first pages."""
+    later = results.page > 1
+    found["later_pages"] += int((later & results.fresh).sum())
+    return results.only(~later)
 
 
-def _results(log: SessionEvents, ids: Sequence[str], found: Counter[str]) -> SessionEvents:
+def _results(shown: SessionEvents, ids: Sequence[str], found: Counter[str]) -> SessionEvents:
     """One row for each result that a session was shown."""
-    shown = log.only(log.shown)
     if not len(shown):
         return shown
-    key = [getattr(shown, name) for name in ("session", *ids, "position")]
+    key = [getattr(shown, name) for name in ("session", *ids, "page", "position")]
     group = Groups(key)
     found["repeated_events"] += len(shown) - len(group)
     if len(shown) == len(group):
@@ -240,7 +238,7 @@ def _one_user(users: NDArray[np.uint64], group: Groups) -> NDArray[np.uint64]:
 
 def _with_clicks(log: SessionEvents, results: SessionEvents, found: Counter[str]) -> SessionEvents:
     """The results with the clicks that came alone."""
-    clicks = log.only(~log.shown)
+    clicks = log.only(log.kind == CLICK)
     n_clicks, n_results = len(clicks), len(results)
     if not n_clicks:
         return results
@@ -249,7 +247,7 @@ def _with_clicks(log: SessionEvents, results: SessionEvents, found: Counter[str]
         for name in ("session", "query", "document")
     ]
     group = Groups(key)
-    order = np.lexsort((np.arange(n_results), results.position))[::-1]
+    order = np.lexsort((np.arange(n_results), results.position, results.page))[::-1]
     target = np.full(len(group), UNKNOWN)
     target[group.of_row[order]] = order  # the smallest position is last, and stays
     found_at = target[group.of_row[n_results:]]

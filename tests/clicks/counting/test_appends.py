@@ -15,7 +15,7 @@ from dranking.clicks.store.click_store import open_click_store
 from dranking.errors import DataError, UsageError
 from tests.clicks.counting.test_build import ALL, ROWS, output, small_chunks
 from tests.clicks.made_logs import build_with_texts as build_clicks
-from tests.clicks.made_logs import content, rows_of, write_log
+from tests.clicks.made_logs import content, rows_of, without_taken, write_log
 from tests.reference.click_logs import count_log
 
 FIRST = datetime(2026, 11, 1)
@@ -54,7 +54,7 @@ def sessions(draw):
             )
     for row in rows:
         row["time"] = (FIRST + timedelta(seconds=row["second"])).isoformat()
-    return sorted(rows, key=lambda row: row["arrives"])
+    return sorted(without_taken(rows), key=lambda row: row["arrives"])
 
 
 def in_pieces(rows, borders, folder, log, **options):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from dranking.clicks.counting import build, session_pass
 from dranking.clicks.counting.click_log import ClickLog
 from dranking.clicks.logs import files, read, utf8
-from dranking.clicks.logs.columns import LogColumns
+from dranking.clicks.logs.columns import LogColumns, UbiRules
 from dranking.clicks.store.click_store import open_click_store
 from dranking.errors import DataError, UsageError
 from tests.clicks.made_logs import build_with_texts as build_clicks
@@ -373,10 +373,10 @@ def test_user_behavior_insights_and_own_columns_are_one_log(tmp_path, log_file):
         store, facts = build_clicks(sources, output(), log)
         assert content(store) == content(whole)
         assert not sum(facts.problems.values())
-        assert facts.notes["other_actions"] == len(ROWS)
+        assert facts.notes["other_actions"] == 0  # views say again what the lists say
 
 
-def test_ordinals_that_count_from_0_are_refused_and_read(tmp_path):
+def test_ordinals_may_count_from_0_where_lists_tell_the_positions(tmp_path):
     """Clicks are one event in a hundred, so that the share of all events says nothing of them."""
     rows = [
         {
@@ -389,7 +389,8 @@ def test_ordinals_that_count_from_0_are_refused_and_read(tmp_path):
     ]  # fmt: skip
     lower = [{**row, "position": row["position"] - 1} for row in rows]
     for name, of_log in (("from-1", rows), ("from-0", lower)):
-        text = "".join(json.dumps(record) + "\n" for record in ubi_records(of_log))
+        records = [r for r in ubi_records(of_log) if r.get("action_name") != "view"]
+        text = "".join(json.dumps(record) + "\n" for record in records)
         (tmp_path / f"{name}.ndjson").write_text(text)
     usual = ClickLog(form="ubi")
     from_0 = replace(usual, columns=LogColumns(first_position=0))
@@ -397,9 +398,9 @@ def test_ordinals_that_count_from_0_are_refused_and_read(tmp_path):
     found, _ = build_clicks(tmp_path / "from-0.ndjson", output(), from_0)
     assert content(found) == content(expected)
     assert found.n_clicks == 20
-    said = "16 events in 40 clicks that came alone are at position 0"  # each click is there twice
-    with pytest.raises(DataError, match=said):
-        build_clicks(tmp_path / "from-0.ndjson", output(), replace(usual, max_unmatched=1))
+    as_it_comes, facts = build_clicks(tmp_path / "from-0.ndjson", output(), usual)
+    assert content(as_it_comes) == content(expected)
+    assert problems_of(facts) == {}
     with pytest.raises(DataError, match="none of 40 events is at position 0"):
         build_clicks(tmp_path / "from-1.ndjson", output(), from_0)
     other = ubi_records([{**row, "document": f"{row['document']}x"} for row in rows])
@@ -407,7 +408,7 @@ def test_ordinals_that_count_from_0_are_refused_and_read(tmp_path):
     shown = [record for record in ubi_records(rows) if "action_name" not in record]
     text = "".join(json.dumps(record) + "\n" for record in (*shown, *clicks))
     (tmp_path / "other.ndjson").write_text(text)
-    with pytest.raises(DataError, match=r"40 of 40 clicks that came alone .*\n  40: clicks on"):
+    with pytest.raises(DataError, match=r"40 of 40 clicks cannot .*\n  40: clicks on"):
         build_clicks(tmp_path / "other.ndjson", output(), usual)
 
 
@@ -471,29 +472,26 @@ def test_filters_that_are_no_texts_are_counted(tmp_path):
         build_clicks(tmp_path, store.place, append=True)
 
 
-def test_a_later_page_begins_where_its_events_say(tmp_path):
-    rows = [{**row, "position": row["position"] + 10} for row in ROWS]
-    shown = {row["session"] for row in rows if row["clicked"]}
-    records = [r for r in ubi_records(rows) if r["query_id"] in shown]
+def test_the_list_gives_the_positions_and_events_are_compared_with_it(tmp_path):
+    """Events had moved lists, so that positions depended on whether there was a click."""
+    records = ubi_records([{**row, "context": "", "arm": ""} for row in ROWS])
+    click = next(r for r in records if r.get("action_name") == "click")
+    moved = json.loads(json.dumps(click))
+    moved["event_attributes"]["position"]["ordinal"] += 1
+    unknown = {**click, "query_id": "never"}
+    other = {**click, "event_attributes": {"object": {"object_id": 7}}}
+    view = next(r for r in records if r.get("action_name") == "view")
+    unseen = {**view, "event_attributes": {**click["event_attributes"], "object": {"object_id": 7}}}
+    records += [moved, unknown, other, unseen]
     (tmp_path / "log.ndjson").write_text("".join(json.dumps(r) + "\n" for r in records))
-    store, _ = build_clicks(tmp_path, output(), ClickLog(form="ubi"))
-    counts, _, _ = count_log(
-        [{**r, "context": "", "arm": ""} for r in rows if r["session"] in shown]
-    )
-    assert {key: total[:2] for key, total in content(store)[0].items()} == {
-        key: total[:2] for key, total in counts.items()
-    }
-    for record in records:
-        if record.get("action_name") == "click" and record["query_id"] == "s0":
-            record["event_attributes"]["position"]["ordinal"] += 1
-            break
-    unknown = {**records[1], "query_id": "never", "action_name": "click"}
-    extra = {**records[1], "action_name": "click", "event_attributes": {"object": {"object_id": 7}}}
-    records += [unknown, extra]
-    (tmp_path / "log.ndjson").write_text("".join(json.dumps(r) + "\n" for r in records))
-    _, facts = build_clicks(tmp_path, output(), ClickLog(form="ubi", max_unmatched=1))
-    assert facts.problems["clicks_without_impressions"] == 2
-    assert facts.problems["contradicting_positions"] == 2  # the click of s0 is there twice
+    store, facts = build_clicks(tmp_path, output(), ClickLog(form="ubi", max_unmatched=1))
+    expected = count_log([{**row, "context": "", "arm": ""} for row in ROWS])[0]
+    counts = {key: total[:2] for key, total in content(store)[0].items()}
+    assert counts == {key: total[:2] for key, total in expected.items()}
+    wrong = {"clicks_without_impressions": 2, "contradicting_positions": 2}
+    assert problems_of(facts) == wrong
+    with pytest.raises(DataError, match=r"3 of 27 clicks cannot be used, more than 5.0%"):
+        build_clicks(tmp_path, output(), ClickLog(form="ubi"))
 
 
 @pytest.mark.parametrize("form", ["csv", "ndjson", "csv.gz"])
@@ -904,7 +902,7 @@ def test_options_of_other_forms_are_refused(log_file):
         build_clicks(log_file, output(), ClickLog(columns=LogColumns(clicked_ids=True)))
     for form in ("rows", "lists"):
         with pytest.raises(UsageError, match=f"the form {form} has no actions"):
-            build_clicks(log_file, output(), ClickLog(form=form, click_actions=("buy",)))
+            build_clicks(log_file, output(), ClickLog(form=form, ubi=UbiRules(("buy",))))
 
 
 WRONG_WEIGHTS = [-1.0, "abc", 1e300, float("inf")]
@@ -923,7 +921,10 @@ def test_weights_that_cannot_be_read_are_counted(tmp_path, form, wrong):
     if wrong == "abc" and form == "parquet":
         weights = [None if weight is None else str(weight) for weight in weights]
     path = write_column(tmp_path / "log", "weight", weights, form)
-    store, facts = build_clicks(path, output(), ClickLog(columns=ALL))
+    told = r"2 of 12 clicks cannot be used, more than 5.0%.*\n  2: other causes"
+    with pytest.raises(DataError, match=told):
+        build_clicks(path, output(), ClickLog(columns=ALL))
+    store, facts = build_clicks(path, output(), ClickLog(columns=ALL, max_unmatched=0.2))
     assert problems_of(facts) == {"unreadable_weights": 2}
     left = [dict(row) for n, row in enumerate(ROWS) if n not in clicked[:2]]
     left[missing - 2]["weight"] = 0.0

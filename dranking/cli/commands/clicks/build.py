@@ -119,6 +119,21 @@ class LogOptions:
     click_actions: Annotated[
         str, typer.Option(metavar="NAMES", help="ubi only: actions that are clicks.")
     ] = "click"
+    pages: Annotated[
+        Literal["first", "all"],
+        typer.Option(
+            help="ubi only: leave results of later pages out, or count all, with the page as a "
+            "context."
+        ),
+    ] = "first"
+    page_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="ubi only: column of the number of the page, the first is 1. Default: by from and "
+            "size of the query.",
+        ),
+    ] = None
     where: Annotated[
         str | None,
         typer.Option(
@@ -167,11 +182,12 @@ class LogOptions:
     def log(self, columns: LogColumns) -> ClickLog:
         """The log as `build_clicks` takes it."""
         from dranking.clicks.counting.click_log import ClickLog
+        from dranking.clicks.logs.columns import UbiRules
 
         return ClickLog(
             form=self.form,
             columns=columns,
-            click_actions=tuple(names_in(self.click_actions)),
+            ubi=UbiRules(tuple(names_in(self.click_actions)), self.pages, self.page_column),
             where=self.where,
             max_clicks=self.max_clicks,
             since=self.since,
