@@ -204,11 +204,11 @@ def put_kept(
     n_buckets: int,
 ) -> list[SplitFile]:
     """Write the kept events of open sessions by bucket of sessions: a task."""
-    tables = [kept_events(root, file, columns).unify_dictionaries() for file in files]
-    return [
-        _put_events(scratch, f"kept-{number:06d}", rows.combine_chunks(), n_buckets)
-        for number, rows in enumerate(tables)
-    ]
+    found = []
+    for number, file in enumerate(files):  # one file is in memory at a time
+        rows = kept_events(root, file, columns).unify_dictionaries().combine_chunks()
+        found.append(_put_events(scratch, f"kept-{number:06d}", rows, n_buckets))
+    return found
 
 
 def _put_events(scratch: Scratch, name: str, events: pa.Table, n_buckets: int) -> SplitFile:

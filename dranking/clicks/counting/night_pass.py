@@ -52,18 +52,16 @@ def finished_store(
     keys: Sequence[str],
 ) -> ClickStore:
     """Put the manifest."""
-    sessions, closed = counted.nights, Counter[int]()
-    for each in counted.buckets:
-        closed += each.closed
-    for night in build.closed.values():
-        for tally in (sessions, closed):
-            tally[day_of(night.date)] += night.n_sessions
-    by_date = {date_of(day): n for day, n in sessions.items()}
-    nights = nights_of([table for each in merged for table in each.tables], by_date)
-    first = date_of(first_day)
-    before = build.before
-    nights += [
-        n for n in (before.nights if before else ()) if n.date >= first and n.date not in by_date
+    before, first = build.before, date_of(first_day)
+    counted_anew = _nights(build, counted.nights, [t for each in merged for t in each.tables])
+    changed = set(map(date_of, counted.nights)) | set(build.closed)
+    nights = [
+        *counted_anew,
+        *(
+            n
+            for n in (before.nights if before else ())
+            if n.date >= first and n.date not in changed
+        ),
     ]
     if not nights:
         raise DataError(
@@ -71,14 +69,6 @@ def finished_store(
             "--min-sessions, or all documents are absent from the data. Allow more, or build from "
             "more of the log."
         )
-    by_date = {date_of(day): n for day, n in closed.items()}
-    closed_nights = nights_of([table for each in merged for table in each.closed], by_date)
-    without = {n.date for n in nights} - {n.date for n in closed_nights}
-    closed_nights += [
-        Night(date=night, n_sessions=0, tables=())
-        for night in without
-        if night >= date_of(counted.open_since // DAY)
-    ]
     newest = max(night.date for night in nights)
     taken = {file.key: file for file in (before.taken if before else ()) if file.night >= first}
     taken |= {key: TakenFile(key=key, night=newest) for key in keys if key not in taken}
@@ -86,16 +76,33 @@ def finished_store(
         border=counted.border,
         columns=counted.columns,
         files=tuple(each.open for each in counted.buckets if each.open),
-        nights=tuple(sorted(closed_nights, key=lambda night: night.date)),
+        nights=_closed_nights(build, counted, merged, counted_anew),
     )
-    facts = {
-        **build.facts,
-        "n_buckets": counted.n_buckets,
-        "open": kept,
-        "taken": tuple(taken.values()),
-    }
+    manifest = {"n_buckets": counted.n_buckets, "open": kept, "taken": tuple(taken.values())}
     build.scratch.clear()
-    return finish_store(build.commit, facts, nights)
+    return finish_store(build.commit, {**build.facts, **manifest}, nights)
+
+
+def _nights(
+    build: Build, sessions: Counter[int], tables: Sequence[tuple[str, NightTable]]
+) -> list[Night]:
+    """Nights of tables; closed sessions that the store had counted are added to the `sessions`."""
+    n_sessions = {date_of(day): n for day, n in sessions.items()}
+    for date, night in build.closed.items():
+        n_sessions[date] = n_sessions.get(date, 0) + night.n_sessions
+    return nights_of(tables, n_sessions)
+
+
+def _closed_nights(
+    build: Build, counted: Counted, merged: Sequence[MergedBucket], counted_anew: Sequence[Night]
+) -> tuple[Night, ...]:
+    """The nights of open sessions with the counts of their closed ones, which may be none."""
+    sessions: Counter[int] = sum((each.closed for each in counted.buckets), Counter())
+    found = _nights(build, sessions, [table for each in merged for table in each.closed])
+    without = {night.date for night in counted_anew} - {night.date for night in found}
+    first = date_of(counted.open_since // DAY)
+    found += [Night(date=date, n_sessions=0, tables=()) for date in without if date >= first]
+    return tuple(sorted(found, key=lambda night: night.date))
 
 
 def check_nights(build: Build, counted: Counted) -> int:
@@ -124,7 +131,7 @@ def check_nights(build: Build, counted: Counted) -> int:
     if gone := [night for night in there if night.date < date_of(first)]:
         n_rows = sum(table.n_rows for night in gone for table in night.tables)
         build.tell(
-            f"the window of {build.window} nights up to {date_of(newest)} drops {len(gone)} "
+            f"the window of {build.window}d up to {date_of(newest)} drops {len(gone)} "
             f"nights of the store, {gone[0].date} to {gone[-1].date}, with {n_rows:,} rows"
         )
     return first

@@ -12,6 +12,7 @@ from dranking.cli.app import run
 from dranking.clicks.counting.click_log import ClickLog
 from dranking.clicks.logs.columns import LogColumns
 from dranking.clicks.store.click_store import open_click_store
+from dranking.clicks.store.write_store import write_click_store
 from dranking.errors import DataError, UsageError
 from tests.clicks.counting.test_build import ALL, ROWS, output, small_chunks
 from tests.clicks.made_logs import build_with_texts as build_clicks
@@ -166,7 +167,7 @@ def test_what_a_window_drops_is_said_before(tmp_path, capsys, monkeypatch):
         patch.setattr(DirectoryCommit, "finish", killed)
         assert run([*call, "--append", logs[2], "--window", "1d"]) != 0
     told = capsys.readouterr().err
-    assert "the window of 1 nights up to 2026-11-03 drops 2 nights of the store" in told
+    assert "the window of 1d up to 2026-11-03 drops 2 nights of the store" in told
     assert f"2026-11-01 to 2026-11-02, with {n_rows} rows" in told
     store = open_click_store(tmp_path / "clicks.store")
     assert store.nights.astype(str).tolist() == ["2026-11-01", "2026-11-02"]
@@ -205,3 +206,18 @@ def test_columns_that_one_log_lacks_are_those_of_their_default(tmp_path):
         assert content(store) == (counts, of_queries)
     assert {night.date for night in store.manifest.nights} == {"2026-11-01"}
     assert LogColumns().arm is None
+
+
+def test_nights_that_came_from_no_log_stay_as_they_are(tmp_path):
+    """An append two hours after midnight, to counts of which no session is known."""
+    rows = [{**row, "session": f"t{row['session']}", "time": "2026-11-04T01:00"} for row in ROWS]
+    whole, _ = build_clicks(write_log(tmp_path / "first", ROWS, "parquet"), output())
+    place = output()
+    write_click_store(whole.counts(0), place)
+    log = write_log(tmp_path / "next", rows, "parquet")
+    build_clicks(log, place, longest_session="2h", append=True)
+    late = [{**row, "time": "2026-11-03T23:30", "session": f"u{row['session']}"} for row in ROWS]
+    with pytest.raises(DataError, match="the night 2026-11-03 is there already"):
+        build_clicks(write_log(tmp_path / "late", late, "parquet"), place, append=True)
+    older = open_click_store(place).within(until="2026-11-03")
+    assert content(older)[0] == content(whole)[0]

@@ -229,7 +229,10 @@ def build(
         ),
     ] = None,
     append: Annotated[
-        bool, typer.Option("--append", help="Add nights to the store at the output.")
+        bool,
+        typer.Option(
+            "--append", help="Add nights, and later events of open sessions, to the store."
+        ),
     ] = False,
     longest_session: Annotated[
         str,
