@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from dranking.clicks.labels.labels import labels_of as labels_of
     from dranking.clicks.labels.prior import fit_prior as fit_prior
     from dranking.clicks.logs.columns import LogColumns as LogColumns
+    from dranking.clicks.logs.columns import UbiRules as UbiRules
     from dranking.clicks.propensities.harvest import HarvestRules as HarvestRules
     from dranking.clicks.propensities.harvest import harvest_propensities as harvest_propensities
     from dranking.clicks.propensities.propensities import given_propensities as given_propensities
@@ -160,6 +161,7 @@ _HOME = {
     "Search": "dranking.rankrls.greedy.options",
     "TryAgainError": "dranking.errors",
     "TuningResult": "dranking.tuning.result",
+    "UbiRules": "dranking.clicks.logs.columns",
     "UsageError": "dranking.errors",
     "Validation": "dranking.pairwise.options",
     "append_queries": "dranking.rankrls.gram.statistics_store",

@@ -27,10 +27,11 @@ labels and propensities need nothing else. They do not hold
 A result of a session (query, document, position, context, arm) is one impression however often its
 event is there, and one click if one of these events is a click; filters and repeated events act
 before counting. A session is what one user saw together, such as one page of results; where the
-column of sessions names whole visits, a query that is asked twice in a visit counts once. A session
-belongs to the night (the date in UTC) of its first event. Nights that are appended are counted by
-themselves: to keep a session over midnight whole, give the logs of both days and ``--since`` and
-``--until``. Nothing is subtracted when a night leaves the window: the kept nights are added anew.
+column of sessions names whole visits, a query that is asked twice in a visit counts once, and other
+results at the second time are an error. A session belongs to the night (the date in UTC) of its
+first event. Events that are appended later are added to their session, which is counted anew
+(`counting.appends`). Nothing is subtracted, also when a night leaves the window: the kept nights
+are added anew.
 
 When this is right, and what happens otherwise
 ----------------------------------------------
@@ -61,7 +62,7 @@ When this is right, and what happens otherwise
 
 Proofs and derivations stand in ``THEORY.md`` beside this file.
 
-Ids of sessions are not stored. Ids of users are stored as salted hashes, and so are query texts if
-asked for. The salt stands in the manifest of the store: whoever holds the store can test a guess of
-a user's id.
+Ids of sessions are not stored, except for salted hashes of those that may go on. Ids of users are
+stored as salted hashes, and so are query texts if asked for. The salt stands in the manifest of the
+store: whoever holds the store can test a guess of a user's id.
 """

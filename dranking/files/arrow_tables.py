@@ -6,13 +6,18 @@ it while the interpreter ends, the process is aborted, after its work and withou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import time
+import weakref
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
+
+LONGEST_WAIT: Final = 10.0
+"""Seconds after which a thread of Arrow that still reads is no longer waited for."""
 
 
 def read_parquet(
@@ -54,6 +59,45 @@ def read_csv(content: bytes, **options: Any) -> pa.Table:
     copy = pa.BufferOutputStream()  # a thread always reads ahead, here in memory of Arrow
     copy.write(content)
     return pyarrow.csv.read_csv(pa.BufferReader(copy.getvalue()), **options)
+
+
+def csv_schema(open_file: Callable[[], Any], **options: Any) -> pa.Schema:
+    """Columns of CSV in a file of Python; the parameters are those of `csv_batches`."""
+    file = open_file()
+    gone, opened = weakref.ref(file), [file]
+    del file
+    try:
+        return pyarrow.csv.open_csv(opened.pop(), **options).schema
+    finally:
+        _wait(gone)
+
+
+def csv_batches(
+    open_file: Callable[[], Any], **options: Any
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield batches of CSV from a file of Python, and wait at the end until Arrow let go of it.
+
+    Parameters
+    ----------
+    open_file
+        Makes the file, of which nobody else keeps a reference: when it is gone, no thread holds it.
+    options
+        Options of `pyarrow.csv.open_csv`.
+    """
+    file = open_file()
+    gone, opened = weakref.ref(file), [file]
+    del file
+    try:
+        yield from pyarrow.csv.open_csv(opened.pop(), **options)
+    finally:
+        _wait(gone)
+
+
+def _wait(gone: weakref.ref[Any]) -> None:
+    """Wait until an object is gone."""
+    deadline = time.monotonic() + LONGEST_WAIT
+    while gone() is not None and time.monotonic() < deadline:
+        time.sleep(0.001)
 
 
 def read_json_lines(source: Any) -> pa.Table:

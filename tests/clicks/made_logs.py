@@ -57,7 +57,18 @@ def logs(draw):
     users = draw(st.lists(st.sampled_from(["u1", "u2"]), min_size=5, max_size=5))
     for row in rows:
         row["user"] = users[int((row["session"] or "s0")[1])]
-    return rows
+    return without_taken(rows)
+
+
+def without_taken(rows):
+    """The rows without those at a place of a session where another document is."""
+    there = {}
+    names = ("session", "query", "context", "arm", "position")
+    return [
+        row
+        for row in rows
+        if there.setdefault(tuple(row[n] for n in names), row["document"]) == row["document"]
+    ]
 
 
 def build_with_texts(logs, place, log=None, **options):

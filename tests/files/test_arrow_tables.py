@@ -1,7 +1,12 @@
 """Tables of Arrow that are read in one thread, so that no other holds memory of Python."""
 
+import io
 import subprocess
 import sys
+import threading
+import time
+import weakref
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +15,7 @@ import pytest
 
 import dranking as dr
 from dranking.clicks.store.night_tables import write_table
-from dranking.files.arrow_tables import read_parquet
+from dranking.files.arrow_tables import csv_batches, csv_schema, read_parquet
 
 COUNT = """
 import os, sys
@@ -51,3 +56,42 @@ def test_columns_are_those_that_are_asked_for(tmp_path):
     assert read_parquet(tmp_path / "t.parquet", ["c", "a"]).column_names == ["c", "a"]
     with pytest.raises(pa.ArrowInvalid, match="no column d"):
         read_parquet(tmp_path / "t.parquet", ["a", "d"])
+
+
+class SlowFile(io.RawIOBase):
+    """Lines of CSV without an end, of which a second thread waits for the next ones."""
+
+    def __init__(self):
+        self.readers = set()
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        self.readers.add(threading.get_ident())
+        time.sleep(0.05)
+        content = (b"a,b\n" * len(buffer))[: len(buffer) // 4 * 4]
+        buffer[: len(content)] = content
+        return len(content)
+
+
+@pytest.mark.parametrize("n_batches", [0, 1, 2])
+def test_no_thread_holds_a_file_of_python_at_the_end(n_batches):
+    """A thread that let go of it while the interpreter ended had aborted the process."""
+    slow = SlowFile()
+    options = {"read_options": pa.csv.ReadOptions(block_size=1 << 16, use_threads=False)}
+    made = []
+
+    def open_file():
+        file = io.BufferedReader(slow, 1 << 16)
+        made.append(weakref.ref(file))
+        return file
+
+    if n_batches:
+        with closing(csv_batches(open_file, **options)) as batches:
+            for _ in range(n_batches):
+                assert next(batches).num_columns == 2
+    else:
+        assert csv_schema(open_file, **options).names == ["a", "b"]
+    assert made[0]() is None
+    assert len(slow.readers) > 0

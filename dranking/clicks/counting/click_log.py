@@ -7,18 +7,21 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from dranking.clicks.logs.columns import LogColumns, LogForm
+from dranking.clicks.logs.columns import LogColumns, LogForm, UbiRules
 from dranking.clicks.logs.events import (
     ALONE,
-    ALONE_AT_0,
     ALONE_LOST,
+    ALONE_WRONG,
     AT_0,
+    CLICKS,
+    CLICKS_LOST,
     FOUND_LATER,
     NOTES,
     POSITIONS_FROM_0,
     PROBLEMS,
+    READ,
 )
-from dranking.clicks.logs.lists import UBI
+from dranking.clicks.logs.ubi import UBI
 from dranking.clicks.store.click_store import check_date
 from dranking.errors import DataError, UsageError
 
@@ -39,8 +42,8 @@ class ClickLog:
     columns
         Names of the columns. Logs of the form `ubi` use only user, arm, weight, context,
         filters and the first position.
-    click_actions
-        Values of ``action_name`` that are clicks, in logs of the form `ubi`.
+    ubi
+        Rules of logs of the form `ubi`: actions that are clicks, and pages.
     where
         A condition on columns that rows of the log must fulfil, such as ``device == 'mobile'``; see
         `dranking.data.parquet.where`.
@@ -48,7 +51,8 @@ class ClickLog:
         Sessions with more clicks are dropped; None for no limit.
     since, until
         First and last night to keep, such as ``2026-11-01``. With the logs of the days before and
-        after, sessions over midnight are whole.
+        after, sessions over midnight are whole. Times more than a day after the build are an error
+        unless a last night is given.
     min_sessions
         Queries with fewer sessions in a night have no counts in that night. The rule looks at each
         night by itself, so that nights may be appended one by one or built together.
@@ -66,7 +70,7 @@ class ClickLog:
 
     form: LogForm = "rows"
     columns: LogColumns = field(default_factory=LogColumns)
-    click_actions: tuple[str, ...] = ("click",)
+    ubi: UbiRules = field(default_factory=UbiRules)
     where: str | None = None
     max_clicks: int | None = None
     since: str | None = None
@@ -104,7 +108,7 @@ class ClickFacts(NamedTuple):
     def of(cls, n_kept: int, found: Counter[str]) -> ClickFacts:
         """The facts of a log of which `n_kept` events were read, and counts by cause."""
         problems = {name: found[name] for name in PROBLEMS}
-        n_dropped = sum(n for name, n in problems.items() if name not in FOUND_LATER)
+        n_dropped = sum(n for name, n in problems.items() if name not in FOUND_LATER) - found[READ]
         return cls(n_kept + n_dropped, problems, {name: found[name] for name in NOTES})
 
     @property
@@ -135,20 +139,14 @@ def check_first_position(found: Counter[str], n_sessions: int) -> None:
     """Raise DataError if a log that is said to count positions from 1 counts from 0, or reversely.
 
     The first results of its sessions would be lost, and all others would count one position too
-    high. On long pages they are fewer than the events that may be unmatched. Clicks that came alone
-    are compared with all such clicks, since only they have positions in logs of the form `ubi`.
+    high. On long pages they are fewer than the events that may be unmatched.
     """
-    alone, shown = found[ALONE_AT_0], found["positions_of_0"] - found[ALONE_AT_0]
-    for n_zeros, n_all, what in (
-        (shown, n_sessions, "sessions"),
-        (alone, found[ALONE], "clicks that came alone"),
-    ):
-        if n_zeros > max(1, MOST_AT_0 * n_all):
-            raise DataError(
-                f"{n_zeros:,} events in {n_all:,} {what} are at position 0. If the log counts "
-                "positions from 0, give --first-position 0; if such a position is a missing one, "
-                "leave these rows out with --filter."
-            )
+    if found["positions_of_0"] > max(1, MOST_AT_0 * n_sessions):
+        raise DataError(
+            f"{found['positions_of_0']:,} events in {n_sessions:,} sessions are at position 0. If "
+            "the log counts positions from 0, give --first-position 0; if such a position is a "
+            "missing one, leave these rows out with --filter."
+        )
     if not found[AT_0] and MOST_AT_0 * found[POSITIONS_FROM_0] >= 1:
         raise DataError(
             f"none of {found[POSITIONS_FROM_0]:,} events is at position 0, so that the log counts "
@@ -156,20 +154,35 @@ def check_first_position(found: Counter[str], n_sessions: int) -> None:
         )
 
 
-def check_clicks_alone(found: Counter[str], most: float) -> None:
-    """Raise DataError if a larger share than `most` of the clicks that came alone was left out.
+def check_each_kind(facts: ClickFacts, found: Counter[str], most: float) -> None:
+    """Raise DataError if a larger share than `most` of clicks, or of impressions, was left out.
 
-    They are few beside the impressions, whose share says little about them.
+    Clicks are few beside impressions, so that the share of all events says little about them. One
+    click may always be left out.
     """
-    lost = {name: found[name] for name in ("clicks_without_impressions", "contradicting_positions")}
-    n_lost = found[ALONE_LOST] + sum(lost.values())
-    if n_lost <= most * found[ALONE]:
+    without = found["clicks_without_impressions"]
+    of_alone = {
+        "clicks_without_impressions": without,
+        "contradicting_positions": found[ALONE_WRONG],
+    }
+    lost = {"other causes": found[ALONE_LOST] + found[CLICKS_LOST]}
+    lost |= {PROBLEMS[name]: n for name, n in of_alone.items()}
+    _check_kind("clicks", lost, found[ALONE] + found[CLICKS], most, 1)
+    lost = {PROBLEMS[name]: n - of_alone.get(name, 0) for name, n in facts.problems.items()}
+    lost["clicks that came alone"] = -found[ALONE_LOST]
+    n_shown = facts.n_events - found[ALONE]
+    if found[ALONE]:  # otherwise all events are impressions
+        _check_kind("impressions", lost, n_shown, most, 0)
+
+
+def _check_kind(name: str, lost: dict[str, int], n_all: int, most: float, spared: int) -> None:
+    n_lost = sum(lost.values())
+    if n_lost <= max(most * n_all, spared):
         return
-    causes = "".join(f"\n  {n:,}: {PROBLEMS[name]}" for name, n in lost.items() if n)
+    causes = "".join(f"\n  {n:,}: {cause}" for cause, n in lost.items() if n > 0)
     raise DataError(
-        f"{n_lost:,} of {found[ALONE]:,} clicks that came alone cannot be used, more than "
-        f"{most:.1%} (--max-unmatched):{causes}\n  {found[ALONE_LOST]:,}: other causes\n"
-        "Correct the log or the names of its columns."
+        f"{n_lost:,} of {n_all:,} {name} cannot be used, more than {most:.1%} "
+        f"(--max-unmatched):{causes}\nCorrect the log or the names of its columns."
     )
 
 
@@ -192,8 +205,11 @@ def checked_log(log: ClickLog) -> ClickLog:
     if log.form != "ubi":
         if own.clicked_ids and log.form == "rows":
             raise UsageError("lists of clicked documents (clicked_ids) are of the form lists only.")
-        if log.click_actions != ("click",):
-            raise UsageError(f"the form {log.form} has no actions; click_actions are of ubi only.")
+        if log.ubi != UbiRules():
+            raise UsageError(
+                f"the form {log.form} has no actions, and no pages but columns: actions and pages "
+                "are of ubi only. --context-columns counts pages apart, --filter leaves some out."
+            )
         return log
     for name in ("session", "query", "document", "position", "clicked", "time", "clicked_ids"):
         if getattr(own, name) != getattr(LogColumns(), name):

@@ -101,9 +101,16 @@ def _read(
             )
         if n_missing := table.column(name).null_count:
             raise DataError(f"{file}: {name} is missing in {n_missing:,} rows.")
-    users = table.column(columns.user).cast(pa.string()).to_pandas()
+    users = _users(file, columns.user, table.column(columns.user))
     time = _times(file, columns.time, table.column(columns.time))
     return users, time, _credits(file, columns.credit, table.column(columns.credit))
+
+
+def _users(file: Place, name: str, column: pa.ChunkedArray) -> pd.Series[str]:
+    try:
+        return column.cast(pa.string()).to_pandas()
+    except pa.ArrowException as error:
+        raise DataError(f"{file}: {name} has values that are no ids ({error}).") from error
 
 
 def _times(file: Place, name: str, column: pa.ChunkedArray) -> NDArray[np.datetime64]:

@@ -14,6 +14,36 @@ LogForm: TypeAlias = Literal["rows", "lists", "ubi"]
 
 
 @dataclass(frozen=True)
+class UbiRules:
+    """Rules by which logs of the form `ubi` are read.
+
+    Attributes
+    ----------
+    click_actions
+        Values of ``action_name`` that are clicks.
+    pages
+        "first" leaves results of later pages out: who looks at them found nothing on the first one.
+        "all" counts them, with positions from 1 on each page, and makes the page a context.
+    page
+        Column of the number of the page, the first is 1; None for that of ``from`` and ``size`` in
+        the text of ``query``.
+
+    Raises
+    ------
+    UsageError
+        If `pages` is neither "first" nor "all".
+    """
+
+    click_actions: tuple[str, ...] = ("click",)
+    pages: Literal["first", "all"] = "first"
+    page: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.pages not in ("first", "all"):
+            raise UsageError(f"pages is {self.pages!r}; it is 'first' or 'all'.")
+
+
+@dataclass(frozen=True)
 class LogColumns:
     """Names of the columns of a log; ``a.b`` is the field b of the structure a.
 
@@ -28,8 +58,8 @@ class LogColumns:
     clicked
         Whether the result was clicked: true and false or 0 and 1. In `lists`, a list of these.
     time
-        Times: timestamps, ISO 8601 texts, or numbers of seconds, milliseconds or microseconds since
-        1970. Without a zone they are in UTC.
+        Times: timestamps, ISO 8601 texts, or numbers of seconds, milliseconds, microseconds or
+        nanoseconds since 1970. Without a zone they are in UTC.
     clicked_ids
         `lists` only: `clicked` holds the ids of the clicked documents.
     user, arm, weight

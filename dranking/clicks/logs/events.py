@@ -25,6 +25,9 @@ from dranking.clicks.logs.values import (
 )
 from dranking.data.regrouping.query_lines import hash_ids
 
+FUTURE: Final = "times_in_the_future"
+"""Problem of a time that is after the last one that a log can have."""
+
 PROBLEMS: Final = {
     "unreadable_lines": "lines that cannot be read",
     "lists_of_other_lengths": "lists of other lengths than the list of documents",
@@ -35,23 +38,32 @@ PROBLEMS: Final = {
     "negative_positions": "positions that are negative",
     "positions_too_deep": "positions below the 10,000th",
     "unreadable_times": "times that are missing or cannot be read",
-    "times_in_the_future": "times more than a day after the build",
+    FUTURE: "times more than a day after the build",
     "unreadable_clicks": "clicks that are neither true nor false",
     "unreadable_weights": "clicks whose weight is negative, infinite or no number",
     "clicks_without_impressions": "clicks on results that the session was not shown",
-    "contradicting_positions": "events whose position is not that in the list of results",
+    "contradicting_positions": "events whose position is not that in the list of results (those of "
+    "later pages: --page-column)",
+    "places_taken": "results at a place of a session where it has another document",
     "absent_documents": "impressions of documents that the data lacks (--data)",
 }
 """Problems by which an event is left out; the text of each stands in tables and errors."""
 
-FOUND_LATER: Final = ("clicks_without_impressions", "contradicting_positions", "absent_documents")
+FOUND_LATER: Final = (
+    "clicks_without_impressions",
+    "contradicting_positions",
+    "places_taken",
+    "absent_documents",
+)
 """Problems that show only after events were read; `ClickFacts.n_events` holds these events
 anyway."""
 
 NOTES: Final = {
+    "files_taken_before": "files that the store has counted before",
     "filtered_rows": "rows that the filter leaves out",
     "other_actions": "events of actions that are no clicks",
     "times_in_other_zones": "times in other zones than UTC",
+    "later_pages": "results of later pages, left out (--pages all counts them)",
     "repeated_events": "events that repeat one of the same session",
     "sessions_over_midnight": "sessions that go on after the midnight of their night",
     "sessions_over_max_clicks": "sessions dropped, with more clicks than allowed",
@@ -68,9 +80,21 @@ POSITIONS_FROM_0, AT_0 = "positions_from_0", "positions_at_0"
 """Names, among the counts of what was found, of the number of positions that logs have which count
 from 0, and of those that are 0."""
 
-ALONE, ALONE_AT_0, ALONE_LOST = "clicks_alone", "clicks_alone_at_0", "clicks_alone_lost"
-"""Names of the number of clicks that came alone, of those at position 0 in a log that counts from
-1, and of those that were left out as they were read."""
+ALONE, ALONE_LOST, ALONE_WRONG = "clicks_alone", "clicks_alone_lost", "clicks_alone_wrong"
+"""Names of the number of clicks that came alone, of those that were left out as they were read, and
+of those that contradict a list."""
+
+CLICKS, CLICKS_LOST, READ = "clicks", "clicks_lost", "read"
+"""Names of the number of clicks on results that came with them, of those that were left out as they
+were read, and of events that were read before a problem of reading was found."""
+
+AT_ZERO: Final = -1
+"""Position of a click or of a result seen that is at 0 in a log that counts from 1: some clients
+count from 0, and where there is a list of results, it tells the position anyway."""
+
+CLICK, SHOWN, SEEN, ASKED = range(4)
+"""Kinds of events: a click alone; a result that was shown; an event that says where a result was
+seen, beside the list of results if there is one; a query without its results."""
 
 MAX_POSITION = 10_000
 """Deeper positions are mistakes, and tables by position are as wide as the deepest one."""
@@ -94,7 +118,8 @@ class Events(NamedTuple):
     rows
         Columns: ``session`` and ``user``, uint64 hashes; ``query`` (null means the query of the
         session), ``document``, ``context`` and ``arm``, dictionaries of texts; ``position``, int32,
-        0 for unknown; ``shown`` and ``clicked``; ``time``, int64 microseconds since 1970 in UTC;
+        0 for unknown, or `AT_ZERO`; ``page``, int32, the first is 1, 0 for unknown; ``kind``;
+        ``clicked``; ``time``, int64 microseconds since 1970 in UTC;
         ``weight``, float64.
     found
         Counts by the names of `PROBLEMS` and `NOTES`.
@@ -119,6 +144,7 @@ class Raw:
     weight: pa.Array
     context: tuple[pa.Array, ...]
     first_position: int
+    page: pa.Array | None = None
 
 
 def row_events(table: pa.Table, columns: LogColumns, privacy: Privacy) -> Events:
@@ -136,10 +162,10 @@ def row_events(table: pa.Table, columns: LogColumns, privacy: Privacy) -> Events
         context=tuple(column_of(table, name) for name in columns.context),
         first_position=columns.first_position,
     )
-    return make_events(raw, privacy, shown=True)
+    return make_events(raw, privacy, SHOWN)
 
 
-def make_events(raw: Raw, privacy: Privacy, *, shown: bool) -> Events:
+def make_events(raw: Raw, privacy: Privacy, kind: int) -> Events:
     """Check columns, and give them the one form.
 
     Parameters
@@ -148,14 +174,13 @@ def make_events(raw: Raw, privacy: Privacy, *, shown: bool) -> Events:
         The columns. Without `query`, events take the query of their session.
     privacy
         Salt of the hashes, and whether query texts are kept.
-    shown
-        Whether the events are impressions; otherwise each is a click alone, and its position may
-        be unknown.
+    kind
+        Kind of the events. Only results that were shown need positions.
     """
     checks = _Checks(len(raw.session))
     session, document = checks.ids(raw.session, repeated_texts), checks.ids(raw.document)
-    query = None if raw.query is None else checks.ids(raw.query)
-    position = _positions(raw, checks, shown)
+    query = None if raw.query is None else checks.ids(raw.query, needed=kind in (SHOWN, ASKED))
+    position = _positions(raw, checks, kind == SHOWN)
     time, n_shifted = utc_microseconds(raw.time)
     checks.drop("unreadable_times", time == NO_TIME)
     clicked, unclear = truths(raw.clicked)
@@ -170,16 +195,19 @@ def make_events(raw: Raw, privacy: Privacy, *, shown: bool) -> Events:
             "context": _joined(raw.context, len(position)),
             "arm": _named(raw.arm),
             "position": position,
-            "shown": np.full(len(position), shown),
+            "page": _pages(raw.page, len(position), kind),
+            "kind": np.full(len(position), kind, np.int8),
             "clicked": clicked,
             "time": time,
             "weight": weight,
         }
     )
     checks.found["times_in_other_zones"] += n_shifted
-    if not shown:
+    if kind == SHOWN:
+        checks.found[CLICKS] += int(clicked.sum())
+        checks.found[CLICKS_LOST] += int((clicked & ~checks.kept).sum())
+    elif kind == CLICK:
         checks.found[ALONE] += len(session)
-        checks.found[ALONE_AT_0] += checks.found["positions_of_0"]
         checks.found[ALONE_LOST] += int((~checks.kept).sum())
     return Events(rows if checks.kept.all() else rows.filter(pa.array(checks.kept)), +checks.found)
 
@@ -197,42 +225,59 @@ class _Checks:
         self.found[problem] += int((wrong & self.kept).sum())
         self.kept &= ~wrong
 
-    def ids(self, values: pa.Array, as_texts: Any = texts) -> pa.DictionaryArray:
+    def ids(
+        self, values: pa.Array, as_texts: Any = texts, *, needed: bool = True
+    ) -> pa.DictionaryArray:
         ids, wrong = as_texts(values)
         self.drop("ids_of_other_types", wrong)
-        if ids.null_count:
+        if ids.null_count and needed:
             self.drop("missing_ids", np.asarray(ids.is_null()) & ~wrong)
         return ids
 
 
 def _positions(raw: Raw, checks: _Checks, needed: bool) -> NDArray[np.int32]:
     """(n,) positions from 1, 0 for unknown ones."""
-    values, first = raw.position, raw.first_position
+    values = raw.position
     if values is None:
         return np.zeros(len(checks.kept), np.int32)
     if pa.types.is_integer(values.type) and not values.null_count:
         whole = values.to_numpy()
-        return _in_range(whole, first, checks)
+        return _in_range(whole, raw, checks, needed)
     numbers = as_float(values)
     missing = np.isnan(numbers)
     fraction = ~missing & ((numbers != np.floor(numbers)) | np.isinf(numbers))
     checks.drop("missing_positions", fraction | missing if needed else fraction)
-    return np.where(
-        missing, 0, _in_range(np.where(missing | fraction, 1.0, numbers), first, checks)
-    )
+    found = _in_range(np.where(missing | fraction, 1.0, numbers), raw, checks, needed)
+    return np.where(missing, 0, found)
 
 
-def _in_range(positions: NDArray[Any], first: int, checks: _Checks) -> NDArray[np.int32]:
-    """Whole numbers, of which `first` is the first position, as positions where they can be one."""
+def _in_range(
+    positions: NDArray[Any], raw: Raw, checks: _Checks, needed: bool
+) -> NDArray[np.int32]:
+    """Whole numbers as positions from 1 where they can be one."""
+    first = raw.first_position
     low, deep = positions < first, positions > MAX_POSITION - 1 + first
-    checks.drop("positions_of_0", low & (positions == 0))
+    zeros = low & (positions == 0)
+    if needed:
+        checks.drop("positions_of_0", zeros)
     checks.drop("negative_positions", positions < 0)
     checks.drop("positions_too_deep", deep)
     if first == 0:
         checks.found[POSITIONS_FROM_0] += len(positions)
         checks.found[AT_0] += int((positions == 0).sum())
     # Narrow types would wrap.
-    return np.where(low | deep, first - 1, positions).astype(np.int32) + np.int32(1 - first)
+    found = np.where(low | deep, first - 1, positions).astype(np.int32) + np.int32(1 - first)
+    return np.where(zeros, np.int32(AT_ZERO), found)
+
+
+def _pages(values: pa.Array | None, n_rows: int, kind: int) -> NDArray[np.int32]:
+    """(n,) pages from 1; an unknown page of results is taken for the first one."""
+    unknown = int(kind in (SHOWN, ASKED))
+    if values is None:
+        return np.full(n_rows, unknown, np.int32)
+    pages = as_float(values)
+    known = (pages >= 1) & (pages <= MAX_POSITION)
+    return np.where(known, pages, unknown).astype(np.int32)
 
 
 def _weights(values: pa.Array, clicked: NDArray[np.bool_], checks: _Checks) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Logs with lists: a row for each session, and the rows of User Behavior Insights."""
+"""Logs with lists: a row for each session."""
 
 from __future__ import annotations
 
@@ -12,26 +12,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.clicks.logs.columns import LogColumns, column_of
-from dranking.clicks.logs.events import Events, Privacy, Raw, make_events, query_of
-from dranking.clicks.logs.values import texts
+from dranking.clicks.logs.events import CLICK, SHOWN, Events, Privacy, Raw, make_events, query_of
 
-QUERY_ID = "query_id"
-HITS = "query_response_hit_ids"
-ACTION = "action_name"
-OBJECT = "event_attributes.object.object_id"
-ORDINAL = "event_attributes.position.ordinal"
-UBI = LogColumns(
-    session=QUERY_ID,
-    query="user_query",
-    document=HITS,
-    position=None,
-    clicked=ACTION,
-    time="timestamp",
-    user="client_id",
-)
-"""Columns of User Behavior Insights, as far as they have names of their own."""
-
-UBI_FIELDS = (QUERY_ID, "user_query", HITS, "timestamp", "client_id", ACTION, OBJECT, ORDINAL)
+PAGE = "page of the results"
+"""Column that `dranking.clicks.logs.ubi` adds to rows of queries."""
 
 
 def list_events(table: pa.Table, columns: LogColumns, privacy: Privacy) -> Events:
@@ -53,13 +37,13 @@ def list_events(table: pa.Table, columns: LogColumns, privacy: Privacy) -> Event
             wrong |= present & (np.diff(_pointers(_lists(values))) != np.diff(ptr))
     found = Counter({"lists_of_other_lengths": int(np.diff(ptr)[wrong].sum())})
     if wrong.any():
-        return _added(list_events(table.filter(pa.array(~wrong)), columns, privacy), [], found)
+        return added(list_events(table.filter(pa.array(~wrong)), columns, privacy), [], found)
     shown = _shown(table, columns, documents, ptr, lists)
-    events = make_events(shown, privacy, shown=True)
+    events = make_events(shown, privacy, SHOWN)
     alone = []
     if columns.clicked_ids:
         alone.append(_clicked_documents(table, columns, privacy))
-    return _added(events, alone, found)
+    return added(events, alone, found)
 
 
 def _shown(
@@ -93,6 +77,7 @@ def _of_sessions(table: pa.Table, columns: LogColumns, rows: pa.Array) -> dict[s
     names = ("session", "user", "time", "arm")
     return {
         "query": query_of(table, columns).take(rows),
+        "page": column_of(table, PAGE).take(rows),
         **{name: column_of(table, getattr(columns, name)).take(rows) for name in names},
         "context": tuple(column_of(table, name).take(rows) for name in columns.context),
     }
@@ -112,53 +97,11 @@ def _clicked_documents(table: pa.Table, columns: LogColumns, privacy: Privacy) -
         weight=pa.nulls(n_clicks),
         **_of_sessions(table, columns, own),
     )
-    return make_events(raw, privacy, shown=False)
+    return make_events(raw, privacy, CLICK)
 
 
-def ubi_events(
-    table: pa.Table, columns: LogColumns, privacy: Privacy, click_actions: Sequence[str]
-) -> Events:
-    """Events of User Behavior Insights: rows of queries, and rows of events.
-
-    Parameters
-    ----------
-    table
-        Rows of the index of queries, of events, or of both, also inside of ``_source``.
-    columns
-        Columns of user, arm, weight, context and filters; the others have the names of `UBI`.
-    privacy
-        Salt of the hashes, and whether query texts are kept.
-    click_actions
-        Actions that are clicks.
-    """
-    if pa.types.is_struct(column_of(table, "_source").type):
-        table = pa.Table.from_struct_array(table.column("_source").combine_chunks())
-    actions = column_of(table, ACTION)
-    has_action = ~np.asarray(actions.is_null())
-    is_click = np.zeros(table.num_rows, bool)
-    if has_action.any():
-        chosen = pc.is_in(texts(actions)[0].cast(pa.string()), pa.array(list(click_actions)))
-        is_click = np.asarray(pc.fill_null(chosen, False))
-    shown = list_events(table.filter(pa.array(~has_action)), columns, privacy)
-    events = table.filter(pa.array(is_click))
-    raw = Raw(
-        session=column_of(events, columns.session),
-        user=column_of(events, columns.user),
-        query=None,
-        document=column_of(events, OBJECT),
-        position=column_of(events, ORDINAL),
-        first_position=columns.first_position,
-        clicked=pa.array(np.ones(events.num_rows, bool)),
-        time=column_of(events, columns.time),
-        arm=column_of(events, columns.arm),
-        weight=column_of(events, columns.weight),
-        context=(),
-    )
-    others = Counter({"other_actions": int((has_action & ~is_click).sum())})
-    return _added(shown, [make_events(raw, privacy, shown=False)], others)
-
-
-def _added(events: Events, more: Sequence[Events], found: Counter[str]) -> Events:
+def added(events: Events, more: Sequence[Events], found: Counter[str]) -> Events:
+    """Events and more of them, with their counts by problem and `found`."""
     tables = [events.rows, *(each.rows for each in more)]
     rows = pa.concat_tables(tables) if len(tables) > 1 else events.rows
     return Events(rows, sum((each.found for each in more), events.found + found))

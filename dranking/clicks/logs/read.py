@@ -8,7 +8,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from dranking.clicks.logs.values import NO_TEXT
 from dranking.data.parquet.files import ParquetFiles
 from dranking.data.parquet.part import ParquetPart, read_part
 from dranking.errors import DataError
+from dranking.files.arrow_tables import csv_batches, csv_schema
 from dranking.files.places import Place
 from dranking.files.reading import file_size, open_input
 from dranking.ingestion.letor.text_source import line_chunks, line_start
@@ -241,7 +242,7 @@ def _csv(
 
     with _open(place) as file:
         options = _parse_options(place, lambda _: "skip")
-        header = pa.csv.open_csv(mended(file), parse_options=options).schema
+        header = csv_schema(lambda: mended(file), parse_options=options)
     check_columns(str(place), header, needed)
     own = {name: header.names.index(name) for name in columns if name in header.names}
     convert = pa.csv.ConvertOptions(
@@ -256,10 +257,15 @@ def _csv(
     with _records(part) as file:
         if file is None:
             return
-        for batch in pa.csv.open_csv(mended(file), read, _parse_options(place, skip), convert):
-            whole = _whole_records(pa.Table.from_batches([batch]), found)
-            table = pa.table({name: whole.column(at) for name, at in own.items()})
-            yield _with_whole_numbers(_of_text(table, found))
+        parse = _parse_options(place, skip)
+        opened = csv_batches(
+            lambda: mended(file), read_options=read, parse_options=parse, convert_options=convert
+        )
+        with closing(opened) as batches:
+            for batch in batches:
+                whole = _whole_records(pa.Table.from_batches([batch]), found)
+                table = pa.table({name: whole.column(at) for name, at in own.items()})
+                yield _with_whole_numbers(_of_text(table, found))
 
 
 def _with_whole_numbers(records: pa.Table) -> pa.Table:

@@ -20,7 +20,7 @@ _ISO = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.]\d{1,6})?)?(Z|z|[+-]\d\d(:?\d\d
 _UTC, _NANOSECONDS = r" ?UTC$", r"([.]\d{6})\d{1,3}"
 _NUMBER = r"^\s*[+-]?(\d+([.]\d*)?|[.]\d+)([eE][+-]?\d+)?\s*$"
 _ZONE = r"[T ].*(Z|z|[+-]\d\d(:?\d\d)?)$"
-_LATEST_SECONDS = 10**11  # the year 5138; larger numbers count milliseconds, or microseconds
+_LATEST_SECONDS = 10**11  # the year 5138; larger numbers count milliseconds, and so on
 _EARLIEST, _LATEST = -62_135_596_800 * MICROSECONDS, 253_402_300_800 * MICROSECONDS
 """The years 1 to 9999."""
 
@@ -155,12 +155,11 @@ def _scaled(values: pa.Array) -> NDArray[np.int64]:
 
 
 def _from_numbers(values: pa.Array) -> NDArray[np.int64]:
-    """Seconds, milliseconds or microseconds, by their size."""
+    """Seconds, milliseconds, microseconds or nanoseconds, by their size."""
     numbers = as_float(values)
     size = np.abs(np.where(np.isfinite(numbers), numbers, 0.0))
-    scale = np.where(
-        size < _LATEST_SECONDS, MICROSECONDS, np.where(size < 1_000 * _LATEST_SECONDS, 1_000, 1)
-    )
+    limits = [_LATEST_SECONDS * 1_000**n for n in range(3)]
+    scale = np.array([MICROSECONDS, 1_000, 1, 1e-3])[np.searchsorted(limits, size, "right")]
     scaled = np.where(np.isfinite(numbers), numbers, 0.0) * scale
     readable = np.isfinite(numbers) & (scaled >= 0) & (scaled < _LATEST)
     return np.where(readable, scaled, 0.0).astype(np.int64) + np.where(readable, 0, NO_TIME)

@@ -13,6 +13,7 @@ from dranking.clicks.store.night_tables import (
     IDS,
     IMPRESSIONS,
     NIGHT,
+    OPEN,
     POSITION,
     SESSIONS,
     USER,
@@ -63,4 +64,4 @@ def sums_if_fewer(rows: pa.Table) -> pa.Table:
 
 
 def _keys(rows: pa.Table) -> list[str]:
-    return [name for name in (*IDS, POSITION, NIGHT, USER) if name in rows.column_names]
+    return [name for name in (*IDS, POSITION, NIGHT, USER, OPEN) if name in rows.column_names]

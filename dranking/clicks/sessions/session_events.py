@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.clicks.logs.events import SHOWN
 from dranking.clicks.sessions.runs import Runs, comparable
 from dranking.clicks.store.night_tables import IDS
+
+FRESH: Final = "fresh"
+"""Column that tells the events of a log from those that the store has kept of open sessions."""
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.integer[Any]]
@@ -29,21 +33,26 @@ class SessionEvents:
     context: Codes
     arm: Codes
     position: Codes
-    shown: NDArray[np.bool_]
+    page: Codes
+    kind: NDArray[np.int8]
     clicked: NDArray[np.bool_]
     weight: NDArray[np.float64]
+    fresh: NDArray[np.bool_]
 
     @classmethod
     def of(cls, events: Runs, session: Ints) -> SessionEvents:
         """The events of runs with the (n_runs,) numbers of their sessions.
 
-        Columns that the events lack are zeros; without ``shown``, all were shown.
+        Columns that the events lack are zeros; without ``kind``, all were shown, without
+        ``page``, all are of the first page, and without ``fresh``, all are of the log.
         """
         n_rows = events.own.num_rows
         none = np.zeros(n_rows, np.int64)
         columns: dict[str, Any] = {
             "user": none.view(np.uint64),
-            "shown": np.ones(n_rows, bool),
+            "page": np.ones(n_rows, np.int32),
+            "kind": np.full(n_rows, SHOWN, np.int8),
+            FRESH: np.ones(n_rows, bool),
             "weight": none.astype(np.float64),
             **{name: none for name in IDS},
             "session": events.of_events(session),

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.clicks.hashes import NO_USER
+from dranking.clicks.logs.events import CLICK, SHOWN
 from dranking.clicks.logs.values import DAY
 from dranking.clicks.rows.groups import Groups
-from dranking.clicks.rows.split_files import one_array
-from dranking.clicks.sessions.row_sums import sums_if_fewer
-from dranking.clicks.sessions.runs import UNKNOWN, Runs, starts_of_runs
-from dranking.clicks.sessions.session_events import Codes, Ints, SessionEvents
-from dranking.clicks.store.night_tables import (
-    CLICKS,
-    IDS,
-    IMPRESSIONS,
-    NIGHT,
-    POSITION,
-    QUERY,
-    SESSIONS,
-    USER,
-    WEIGHT_SQUARE_SUM,
-    WEIGHT_SUM,
+from dranking.clicks.sessions.count_rows import (
+    count_rows,
+    events_of_runs,
+    sessions_of_queries,
+    texts_of,
 )
+from dranking.clicks.sessions.requests import with_requests
+from dranking.clicks.sessions.row_sums import sums_if_fewer
+from dranking.clicks.sessions.runs import UNKNOWN, Runs, comparable
+from dranking.clicks.sessions.session_events import FRESH, Ints, SessionEvents
+from dranking.clicks.store.night_tables import DOCUMENT, NIGHT, OPEN, USER
+
+NEVER: Final = int(np.iinfo(np.int64).max)
+"""A time that no event has."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,13 @@ class SessionRules:
         Nights to keep, in days since 1970, both included; None for no limit.
     weights, users
         Whether to sum weights, and to count by user also.
+    open_since
+        Sessions that began then or later may go on; microseconds since 1970.
+    first_pages
+        Whether results of later pages are left out.
+    there
+        Nights that the store has, each with the time from which sessions that the store does not
+        know may have begun.
     """
 
     max_clicks: int | None = None
@@ -51,6 +57,9 @@ class SessionRules:
     last_day: int | None = None
     weights: bool = False
     users: bool = False
+    open_since: int = NEVER
+    first_pages: bool = True
+    there: tuple[tuple[int, int], ...] = ()
 
 
 class SessionCounts(NamedTuple):
@@ -59,14 +68,20 @@ class SessionCounts(NamedTuple):
     Attributes
     ----------
     counts
-        Keys (texts as dictionaries, position, night in days since 1970) and sums; rows
-        may have equal keys.
+        Keys (texts as dictionaries, position, night in days since 1970, whether the session may go
+        on) and sums; rows may have equal keys.
     sessions
-        Table with the columns query, night, and number of sessions with the query.
+        Table with the columns query, night, open, and number of sessions with the query.
     users
         Counts with the user as one more key, or None.
-    nights
-        Number of sessions by day.
+    nights, closed
+        Number of sessions by day, and of those among them that cannot go on.
+    again
+        Number of sessions by day that the store has, or may have, without their ids.
+    taken
+        Hash of a session, and a position, at which it has two documents; None if there is none.
+    open
+        Events of the sessions that may go on.
     found
         Counts by the names of `events.PROBLEMS` and `events.NOTES`.
     """
@@ -75,6 +90,10 @@ class SessionCounts(NamedTuple):
     sessions: pa.Table
     users: pa.Table | None
     nights: Counter[int]
+    closed: Counter[int]
+    again: Counter[int]
+    taken: tuple[int, int] | None
+    open: pa.Table
     found: Counter[str]
 
 
@@ -84,8 +103,8 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
     One result of a session (its query, document, position, context and arm) is one impression,
     however often its event is there, and a click if one of these events is a click. The weight of
     the click is the largest weight of these events. A click that came alone belongs to the result
-    of its session with the same document, and with the same position if the click has one; if there
-    are several such results, it belongs to the one with the smallest position. The night of a
+    of its session with the same document; if there are several such results, it belongs to the one
+    with the smallest page and position. The night of a
     session is the UTC date of its first event.
 
     Parameters
@@ -101,79 +120,104 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
     # The bytes of a narrow integer do not hold DAY, nor the negative of the smallest time.
     time = events.shared.column("time").to_numpy().astype(np.int64, copy=False)
     first_time, last_time = session.least(time), -session.least(-time)
-    log = _with_queries(SessionEvents.of(events, session.of_row), session, found)
-    texts = _texts(events)
-    results = _results(log, list(texts), found)
-    results = _with_clicks(log, results, found)
+    log = SessionEvents.of(events, session.of_row)
+    known = session.any(~_fresh(events))
+    log = with_requests(log, len(session), found)
+    texts = texts_of(events)
+    shown = log.only(log.kind == SHOWN)
+    shown, taken = _without_taken(shown, [name for name in texts if name != DOCUMENT], found)
+    results = _with_clicks(log, _results(shown, list(texts), found), found)
+    results = _first_pages(results, found) if rules.first_pages else results
     day = first_time // DAY
-    kept = _kept_sessions(session, results, day, rules, found)
+    in_time = known | _in_time(day, rules)
+    kept = _kept_sessions(session, results, in_time, rules, found)
     found["sessions_over_midnight"] += int((kept & (last_time // DAY > day)).sum())
+    is_open = in_time & (first_time >= rules.open_since)
+    again = kept & ~known & _may_be_there(day, first_time, rules)
     results = results.only(kept[results.session])
-    night = day[results.session]
+    keys: dict[str, NDArray[Any]] = {
+        NIGHT: day[results.session],
+        OPEN: is_open[results.session].astype(np.int8),
+    }
     users = None
     if rules.users:
-        users = sums_if_fewer(_rows(results, night, texts, rules, users=True))
+        of_users = {**keys, USER: results.user}
+        users = sums_if_fewer(count_rows(results, of_users, texts, weights=rules.weights))
     return SessionCounts(
-        counts=sums_if_fewer(_rows(results, night, texts, rules, users=False)),
-        sessions=_sessions_of_queries(results, night, texts),
+        counts=sums_if_fewer(count_rows(results, keys, texts, weights=rules.weights)),
+        sessions=sessions_of_queries(results, keys[NIGHT], keys[OPEN], texts),
         users=users,
-        nights=Counter(dict(zip(*_tally(day[kept]), strict=True))),
+        nights=_tally(day[kept]),
+        closed=_tally(day[kept & ~is_open]),
+        again=_tally(day[again]),
+        taken=_named_place(events, session, taken),
+        open=events_of_runs(events, is_open[session.of_row]),
         found=+found,
     )
 
 
-def _tally(values: Ints) -> tuple[list[int], list[int]]:
+def _named_place(events: Runs, session: Groups, place: NDArray[np.int64]) -> tuple[int, int] | None:
+    """Hash of the session, and position, of a place; None for no place."""
+    if not len(place):
+        return None
+    hashes = events.shared.column("session").to_numpy()
+    return int(hashes[session.first[place[0]]]), int(place[1])
+
+
+def _fresh(events: Runs) -> NDArray[np.bool_]:
+    """(n_runs,) whether a run is of the log, and not of the events that the store has kept."""
+    if FRESH not in events.shared.column_names:
+        return np.ones(events.shared.num_rows, bool)
+    fresh: NDArray[np.bool_] = comparable(events.shared.column(FRESH))
+    return fresh
+
+
+def _in_time(day: Ints, rules: SessionRules) -> NDArray[np.bool_]:
+    """(n_sessions,) whether the night of a session was asked for."""
+    first = -np.inf if rules.first_day is None else rules.first_day
+    last = np.inf if rules.last_day is None else rules.last_day
+    return (day >= first) & (day <= last)
+
+
+def _may_be_there(day: Ints, first_time: Ints, rules: SessionRules) -> NDArray[np.bool_]:
+    """(n_sessions,) whether the store may have counted a session whose id it does not know."""
+    found = np.zeros(len(day), bool)
+    for night, since in rules.there:
+        found |= (day == night) & (first_time < since)
+    return found
+
+
+def _tally(values: Ints) -> Counter[int]:
     distinct, counts = np.unique(values, return_counts=True)
-    return distinct.tolist(), counts.tolist()
+    return Counter(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
 
 
-def _with_queries(log: SessionEvents, session: Groups, found: Counter[str]) -> SessionEvents:
-    """The events with the query of their session where they have none; others are left out."""
-    without = log.query == UNKNOWN
-    if not without.any():
-        return log
-    query = np.full(len(session), UNKNOWN)
-    rows = np.flatnonzero(~without)[::-1]
-    query[log.session[rows]] = log.query[rows]  # the first event with a query is last here
-    log = log.replaced(query=np.where(without, query[log.session], log.query))
-    log = _shifted(log, session, found)
-    lost = log.query == UNKNOWN
-    found["clicks_without_impressions"] += int(lost.sum())
-    return log.only(~lost)
+def _without_taken(
+    shown: SessionEvents, ids: Sequence[str], found: Counter[str]
+) -> tuple[SessionEvents, NDArray[np.int64]]:
+    """The results without those at a place where another document is, and these as rows."""
+    if not len(shown):
+        return shown, np.empty(0, np.int64)
+    place = Groups([getattr(shown, name) for name in ("session", *ids, "page", "position")])
+    taken = shown.document != shown.document[place.first][place.of_row]
+    fresh = np.flatnonzero(taken & shown.fresh)
+    found["places_taken"] += len(fresh)
+    where = np.stack([shown.session[fresh[:1]], shown.position[fresh[:1]]])
+    return shown.only(~taken), where.ravel().astype(np.int64)
 
 
-def _shifted(log: SessionEvents, session: Groups, found: Counter[str]) -> SessionEvents:
-    """Move results to the positions that the events of their session tell.
-
-    A list of results begins at position 1, or, on a later page, at the position that its events
-    have. Where events of one session tell different beginnings, the results stay where they are,
-    and the events count as contradicting.
-    """
-    key = [log.session, log.document]
-    result = Groups(key)
-    listed = np.full(len(result), 0)
-    rows = np.flatnonzero(log.shown)[::-1]
-    listed[result.of_row[rows]] = log.position[rows]
-    told = ~log.shown & (log.position > 0) & (listed[result.of_row] > 0)
-    shift = log.position - listed[result.of_row]
-    low = np.full(len(session), np.iinfo(np.int64).max)
-    high = np.full(len(session), np.iinfo(np.int64).min)
-    np.minimum.at(low, log.session[told], shift[told])
-    np.maximum.at(high, log.session[told], shift[told])
-    agrees = (low == high) & (low >= 0)
-    wrong = told & ~agrees[log.session]
-    found["contradicting_positions"] += int(wrong.sum())
-    moved = np.where(agrees, low, 0)[log.session]
-    position = np.where(log.shown, log.position + moved, log.position)
-    return log.replaced(position=position).only(~wrong)
+def _first_pages(results: SessionEvents, found: Counter[str]) -> SessionEvents:
+    """The results of first pages."""
+    later = results.page > 1
+    found["later_pages"] += int((later & results.fresh).sum())
+    return results.only(~later)
 
 
-def _results(log: SessionEvents, ids: Sequence[str], found: Counter[str]) -> SessionEvents:
+def _results(shown: SessionEvents, ids: Sequence[str], found: Counter[str]) -> SessionEvents:
     """One row for each result that a session was shown."""
-    shown = log.only(log.shown)
     if not len(shown):
         return shown
-    key = [getattr(shown, name) for name in ("session", *ids, "position")]
+    key = [getattr(shown, name) for name in ("session", *ids, "page", "position")]
     group = Groups(key)
     found["repeated_events"] += len(shown) - len(group)
     if len(shown) == len(group):
@@ -194,7 +238,7 @@ def _one_user(users: NDArray[np.uint64], group: Groups) -> NDArray[np.uint64]:
 
 def _with_clicks(log: SessionEvents, results: SessionEvents, found: Counter[str]) -> SessionEvents:
     """The results with the clicks that came alone."""
-    clicks = log.only(~log.shown)
+    clicks = log.only(log.kind == CLICK)
     n_clicks, n_results = len(clicks), len(results)
     if not n_clicks:
         return results
@@ -203,12 +247,12 @@ def _with_clicks(log: SessionEvents, results: SessionEvents, found: Counter[str]
         for name in ("session", "query", "document")
     ]
     group = Groups(key)
-    order = np.lexsort((np.arange(n_results), results.position))[::-1]
+    order = np.lexsort((np.arange(n_results), results.position, results.page))[::-1]
     target = np.full(len(group), UNKNOWN)
     target[group.of_row[order]] = order  # the smallest position is last, and stays
     found_at = target[group.of_row[n_results:]]
     matches = found_at != UNKNOWN
-    found["clicks_without_impressions"] += int((~matches).sum())
+    found["clicks_without_impressions"] += int((~matches & clicks.fresh).sum())
     clicked, weight = results.clicked.copy(), results.weight.copy()
     hit, value = found_at[matches], clicks.weight[matches]
     first = np.unique(hit)
@@ -219,73 +263,18 @@ def _with_clicks(log: SessionEvents, results: SessionEvents, found: Counter[str]
 
 
 def _kept_sessions(
-    session: Groups, results: SessionEvents, day: Ints, rules: SessionRules, found: Counter[str]
+    session: Groups,
+    results: SessionEvents,
+    in_time: NDArray[np.bool_],
+    rules: SessionRules,
+    found: Counter[str],
 ) -> NDArray[np.bool_]:
     """(n_sessions,) whether a session counts: it was shown a result, in a night asked for."""
     n_clicks = np.bincount(results.session[results.clicked], minlength=len(session))
     shown = np.zeros(len(session), bool)
     shown[results.session] = True
-    first = -np.inf if rules.first_day is None else rules.first_day
-    last = np.inf if rules.last_day is None else rules.last_day
-    in_time = (day >= first) & (day <= last)
     found["sessions_of_other_nights"] += int((shown & ~in_time).sum())
     calm = n_clicks <= (np.inf if rules.max_clicks is None else rules.max_clicks)
     found["sessions_over_max_clicks"] += int((shown & in_time & ~calm).sum())
     kept: NDArray[np.bool_] = shown & in_time & calm
     return kept
-
-
-def _texts(events: Runs) -> dict[str, pa.Array]:
-    """The texts of the columns of text that the events have."""
-    tables = (events.shared, events.own)
-    return {
-        name: one_array(table.column(name)).dictionary
-        for table in tables
-        for name in IDS
-        if name in table.column_names
-    }
-
-
-def _rows(
-    results: SessionEvents,
-    night: Ints,
-    texts: Mapping[str, pa.Array],
-    rules: SessionRules,
-    *,
-    users: bool,
-) -> pa.Table:
-    """The results as rows of counts, without the columns of text that the log lacks."""
-    columns: dict[str, Any] = {
-        name: _named(texts[name], getattr(results, name)) for name in IDS if name in texts
-    }
-    columns[POSITION] = results.position
-    columns[NIGHT] = night
-    if users:
-        columns[USER] = results.user
-    columns[IMPRESSIONS] = np.ones(len(results), np.int8)
-    columns[CLICKS] = results.clicked.astype(np.int8)
-    if rules.weights:
-        columns[WEIGHT_SUM] = results.weight
-        columns[WEIGHT_SQUARE_SUM] = results.weight**2
-    return pa.table(columns)
-
-
-def _sessions_of_queries(
-    results: SessionEvents, night: Ints, texts: Mapping[str, pa.Array]
-) -> pa.Table:
-    some = starts_of_runs([results.session, results.query])
-    session, query, night = results.session[some], results.query[some], night[some]
-    pair = Groups([session, query]).first
-    query, night = query[pair], night[pair]
-    group = Groups([query, night])
-    return pa.table(
-        {
-            QUERY: _named(texts[QUERY], query[group.first]),
-            NIGHT: pa.array(night[group.first].astype(np.int32)),
-            SESSIONS: pa.array(group.count()),
-        }
-    )
-
-
-def _named(texts: pa.Array, codes: Codes) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32, copy=False)), texts)

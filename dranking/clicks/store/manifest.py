@@ -11,11 +11,11 @@ from dranking.files.folders.manifests import DirectoryKind
 from dranking.files.json_files import sealed_json
 
 KIND: Final = DirectoryKind(
-    "click store", "dranking-clicks", 2, "build the click store anew", sealed=True
+    "click store", "dranking-clicks", 3, "build the click store anew", sealed=True
 )
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
-_PART = r"^parts/[0-9a-f]{16}-[0-9]{8}-[0-9]{6}(-users)?\.parquet$"
+_PART = r"^parts/[0-9a-f]{16}-[0-9]{8}-[0-9]{6}(-closed)?(-users)?\.parquet$"
 
 
 class NightTable(BaseModel):
@@ -64,6 +64,48 @@ class Night(BaseModel):
     tables: tuple[NightTable, ...]
 
 
+class StoredRows(BaseModel):
+    """The manifest's entry of a file of rows: its name, CRC-32C, and number of rows."""
+
+    model_config = _STRICT
+    name: str = Field(pattern=r"^parts/[0-9a-f]{16}-open-[0-9]{6}\.parquet$")
+    checksum: Checksum
+    n_rows: PositiveInt
+
+
+class OpenSessions(BaseModel):
+    """The manifest's entry of what an append needs of sessions that may go on.
+
+    Attributes
+    ----------
+    border
+        Nearly all events that the store has counted are before the end of the hour that begins
+        here; in microseconds since 1970. Sessions that began less than twice the longest session
+        before it are open.
+    columns
+        Names of the columns in which the events of open sessions differ from the default.
+    files
+        Files with the events of open sessions.
+    nights
+        The newest nights, with the counts of those of their sessions that are closed, before rare
+        queries and absent documents are left out.
+    """
+
+    model_config = _STRICT
+    border: int
+    columns: tuple[str, ...]
+    files: tuple[StoredRows, ...]
+    nights: tuple[Night, ...]
+
+
+class TakenFile(BaseModel):
+    """The manifest's entry of a file of a log: hash of content and rules, and the newest night."""
+
+    model_config = _STRICT
+    key: str = Field(pattern=r"^[0-9a-f]{32}$")
+    night: str
+
+
 class ClicksManifest(BaseModel):
     """Content of ``manifest.json``.
 
@@ -83,13 +125,19 @@ class ClicksManifest(BaseModel):
         Names of the columns that the contexts are made of.
     filter_columns
         Names of the columns of filters, which are parts of the ids of queries.
+    longest_session
+        Longest time from the first to the last event of a session, such as ``2h``.
     nights
         One entry per night, ascending.
+    open
+        What an append needs of sessions that may go on; None if the counts come from no log.
+    taken
+        The files of logs that were counted, as far as their nights are kept.
     """
 
     model_config = _STRICT
     format: Literal["dranking-clicks"] = "dranking-clicks"
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     n_buckets: PositiveInt
     salt: str = Field(min_length=1)
     keep_queries: bool = True
@@ -97,14 +145,22 @@ class ClicksManifest(BaseModel):
     has_weights: bool = False
     context_columns: tuple[str, ...] = ()
     filter_columns: tuple[str, ...] = ()
+    longest_session: str = "2h"
     nights: tuple[Night, ...]
+    open: OpenSessions | None = None
+    taken: tuple[TakenFile, ...] = ()
+
+    @property
+    def open_files(self) -> tuple[StoredRows, ...]:
+        """Files with the events of open sessions."""
+        return self.open.files if self.open else ()
 
     @model_validator(mode="after")
     def _check(self) -> ClicksManifest:
         dates = [night.date for night in self.nights]
         if dates != sorted(set(dates)):
             raise ValueError("nights: the dates are not ascending")
-        for night in self.nights:
+        for night in (*self.nights, *(self.open.nights if self.open else ())):
             buckets = [table.bucket for table in night.tables]
             if buckets != sorted(set(buckets)) or (buckets and buckets[-1] >= self.n_buckets):
                 raise ValueError(f"nights: wrong buckets on {night.date}")

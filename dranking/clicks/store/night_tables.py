@@ -29,6 +29,7 @@ USER: Final = "user"
 IMPRESSIONS: Final = "impressions"
 CLICKS: Final = "clicks"
 SESSIONS: Final = "sessions"
+OPEN: Final = "open"
 WEIGHT_SUM: Final = "weight_sum"
 WEIGHT_SQUARE_SUM: Final = "weight_square_sum"
 

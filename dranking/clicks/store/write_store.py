@@ -57,7 +57,7 @@ def query_buckets(queries: pa.Array, n_buckets: int) -> NDArray[np.int64]:
 
 
 def write_bucket(
-    root: Place, prefix: str, bucket: int, tables: BucketTables
+    root: Place, prefix: str, bucket: int, tables: BucketTables, ending: str = ""
 ) -> list[tuple[str, NightTable]]:
     """Write the tables of a bucket, one for each night: a task.
 
@@ -69,6 +69,8 @@ def write_bucket(
         Number of the bucket.
     tables
         The rows, in any order.
+    ending
+        Ending of the names of the files.
 
     Returns
     -------
@@ -79,7 +81,7 @@ def write_bucket(
         return written
     by_user = None if tables.users is None else _by_night(tables.users)
     for day, rows in _by_night(tables.counts).items():
-        name = f"{prefix}{_date(day):%Y%m%d}-{bucket:06d}"
+        name = f"{prefix}{_date(day):%Y%m%d}-{bucket:06d}{ending}"
         users: dict[str, str] = {}
         if by_user is not None:
             users["users_name"] = f"{name}-users.parquet"
@@ -101,9 +103,7 @@ def write_bucket(
 def finish_store(
     commit: DirectoryCommit,
     facts: Mapping[str, Any],
-    tables: Sequence[tuple[str, NightTable]],
-    sessions: Mapping[str, int],
-    kept: Sequence[Night] = (),
+    nights: Sequence[Night],
 ) -> ClickStore:
     """Put the manifest of a store.
 
@@ -113,31 +113,33 @@ def finish_store(
         The directory.
     facts
         Entries of the manifest other than the nights.
-    tables
-        Date and entry of each table that was written.
-    sessions
-        Number of sessions of each date.
-    kept
-        Nights that the store had before, and keeps.
+    nights
+        The nights, in any order.
 
     Raises
     ------
     UsageError
         If a table is not there, because a worker wrote it on a host that has another directory.
     """
-    commit.check_parts(
-        name for _, table in tables for name in (table.name, table.users_name) if name is not None
-    )
+    manifest = ClicksManifest(**facts, nights=tuple(sorted(nights, key=lambda night: night.date)))
+    entries = [*manifest.nights, *(manifest.open.nights if manifest.open else ())]
+    tables = [table for night in entries for table in night.tables]
+    names = [name for table in tables for name in (table.name, table.users_name) if name]
+    names += [file.name for file in manifest.open_files]
+    commit.check_parts(name for name in names if commit.token in name)
+    commit.finish(manifest_json(manifest))
+    return ClickStore(commit.place)
+
+
+def nights_of(tables: Sequence[tuple[str, NightTable]], sessions: Mapping[str, int]) -> list[Night]:
+    """Entries of nights, from date and entry of each table, and the number of sessions by date."""
     by_date = defaultdict(list)
     for night, table in sorted(tables, key=lambda item: (item[0], item[1].bucket)):
         by_date[night].append(table)
-    new = [
+    return [
         Night(date=night, n_sessions=sessions.get(night, 0), tables=tuple(of_night))
         for night, of_night in by_date.items()
     ]
-    nights = tuple(sorted((*kept, *new), key=lambda night: night.date))
-    commit.finish(manifest_json(ClicksManifest(**facts, nights=nights)))
-    return ClickStore(commit.place)
 
 
 def write_click_store(
@@ -177,7 +179,7 @@ def write_click_store(
         for bucket in range(n_buckets):
             own = BucketTables(rows.filter(pa.array(buckets[counts.query] == bucket)))
             tables += write_bucket(commit.root, commit.name("parts/"), bucket, own)
-        return finish_store(commit, facts, tables, {})
+        return finish_store(commit, facts, nights_of(tables, {}))
 
 
 def _rows_of(counts: ClickCounts) -> pa.Table:

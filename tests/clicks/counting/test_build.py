@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dranking.clicks.counting import build
+from dranking.clicks.counting import build, session_pass
 from dranking.clicks.counting.click_log import ClickLog
 from dranking.clicks.logs import files, read, utf8
-from dranking.clicks.logs.columns import LogColumns
+from dranking.clicks.logs.columns import LogColumns, UbiRules
+from dranking.clicks.store.click_store import open_click_store
 from dranking.errors import DataError, UsageError
 from tests.clicks.made_logs import build_with_texts as build_clicks
 from tests.clicks.made_logs import content, logs, rows_of, write_log
@@ -38,7 +39,7 @@ def output():
 def small_chunks():
     """Chunks and buckets of few rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "EVENTS_PER_BUCKET", 7)
+        patch.setattr(session_pass, "EVENTS_PER_BUCKET", 7)
         patch.setattr(read, "CHUNK_BYTES", 100)
         patch.setattr(files, "RANGE_BYTES", 1500)
         for module in (files, read):
@@ -174,7 +175,7 @@ def test_nights_that_are_appended_are_those_of_one_build(tmp_path, min_sessions)
     appended, facts = build_clicks(log_file, place, log, append=True)
     assert content(appended) == content(whole)
     assert len(appended.buckets) == 2
-    assert facts.notes["sessions_of_other_nights"] == 4
+    assert facts.notes["sessions_of_other_nights"] == 0  # the store knows their sessions
     with pytest.raises(DataError, match="2026-11-01"):
         build_clicks(log_file, place, append=True)
     with pytest.raises(UsageError, match="keep_queries True"):
@@ -193,31 +194,55 @@ def test_a_window_keeps_the_newest_nights(log_file):
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
-def test_a_wrong_clock_makes_no_night(tmp_path, log_file, form):
-    """A session in the year 2099 had been the newest night, and a window had dropped the others."""
+@pytest.mark.parametrize("n_bytes", [400, 1 << 26])
+def test_a_night_to_come_is_refused(tmp_path, monkeypatch, log_file, form, n_bytes):
+    """A session in the year 2036 had been the newest night, and a window had dropped the others."""
+    monkeypatch.setattr(files, "RANGE_BYTES", n_bytes)
     place = output()
     build_clicks(log_file, place, ClickLog(until="2026-11-02"))
-    wrong = [{**ROWS[0], "session": "late", "time": "2099-01-01T00:00:00Z"}]
-    path = write_log(tmp_path / "log", [*ROWS, *wrong], form)
+    rows = [dict(row) for row in ROWS]
+    rows[33] |= {"session": "late", "time": "2036-01-01T00:00:00Z"}
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    write_log(folder / "a", ROWS[:8], form)
+    path = write_log(folder / "b", rows, form)
     log = ClickLog(since="2026-11-03")
-    store, facts = build_clicks(path, place, log, append=True, window="28d")
-    assert content(store) == content(build_clicks(log_file, output())[0])
-    assert facts.n_events == len(ROWS) + 1
-    assert {name: n for name, n in facts.problems.items() if n} == {"times_in_the_future": 1}
+    told = rf"{path.name}, row 34: the time is more than a day ahead.*1 events.*--until"
+    before = content(open_click_store(place))
+    with pytest.raises(DataError, match=told):
+        build_clicks(folder, place, log, append=True, window="28d")
+    with pytest.raises(DataError, match=told):
+        build_clicks(folder, place, replace(log, until="2036-01-01"), append=True, window="28d")
+    assert content(open_click_store(place)) == before
+    store, facts = build_clicks(
+        path, place, replace(log, until="2026-11-03"), append=True, window="28d"
+    )
+    assert store.nights.astype(str).tolist() == ["2026-11-01", "2026-11-02", "2026-11-03"]
+    assert facts.n_events == len(ROWS)
+    assert problems_of(facts) == {"times_in_the_future": 1}
+
+
+def test_the_row_of_a_list_is_named(tmp_path):
+    rows = [
+        {"session": f"s{n}", "query": "q", "document": ["a", "b"], "clicked": [True, False],
+         "time": "2099-01-01" if n == 5 else "2026-11-01"} for n in range(8)
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "log.parquet")
+    with pytest.raises(DataError, match=r"log\.parquet, row 6: the time .* as 2 events"):
+        build_clicks(tmp_path / "log.parquet", output(), ClickLog(form="lists"))
 
 
 def test_times_of_the_next_hours_count(tmp_path):
     """Clocks of other zones run ahead by half a day."""
     now = datetime.now(UTC)
-    times = [now + timedelta(hours=hours) for hours in (0, 23, 25)]
+    times = [now + timedelta(hours=hours) for hours in (0, 23)]
     rows = [
         {**ROWS[0], "session": f"s{n}", "time": time.isoformat(timespec="seconds")}
         for n, time in enumerate(times)
     ]
     path = write_log(tmp_path / "log", rows, "parquet")
-    store, facts = build_clicks(path, output(), ClickLog(max_unmatched=0.5))
-    assert store.nights.astype(str).tolist() == sorted({str(time.date()) for time in times[:2]})
-    assert facts.problems["times_in_the_future"] == 1
+    store, _ = build_clicks(path, output())
+    assert store.nights.astype(str).tolist() == sorted({str(time.date()) for time in times})
 
 
 def test_sessions_before_the_window_are_counted(log_file):
@@ -348,10 +373,10 @@ def test_user_behavior_insights_and_own_columns_are_one_log(tmp_path, log_file):
         store, facts = build_clicks(sources, output(), log)
         assert content(store) == content(whole)
         assert not sum(facts.problems.values())
-        assert facts.notes["other_actions"] == len(ROWS)
+        assert facts.notes["other_actions"] == 0  # views say again what the lists say
 
 
-def test_ordinals_that_count_from_0_are_refused_and_read(tmp_path):
+def test_ordinals_may_count_from_0_where_lists_tell_the_positions(tmp_path):
     """Clicks are one event in a hundred, so that the share of all events says nothing of them."""
     rows = [
         {
@@ -364,7 +389,8 @@ def test_ordinals_that_count_from_0_are_refused_and_read(tmp_path):
     ]  # fmt: skip
     lower = [{**row, "position": row["position"] - 1} for row in rows]
     for name, of_log in (("from-1", rows), ("from-0", lower)):
-        text = "".join(json.dumps(record) + "\n" for record in ubi_records(of_log))
+        records = [r for r in ubi_records(of_log) if r.get("action_name") != "view"]
+        text = "".join(json.dumps(record) + "\n" for record in records)
         (tmp_path / f"{name}.ndjson").write_text(text)
     usual = ClickLog(form="ubi")
     from_0 = replace(usual, columns=LogColumns(first_position=0))
@@ -372,9 +398,9 @@ def test_ordinals_that_count_from_0_are_refused_and_read(tmp_path):
     found, _ = build_clicks(tmp_path / "from-0.ndjson", output(), from_0)
     assert content(found) == content(expected)
     assert found.n_clicks == 20
-    said = "16 events in 40 clicks that came alone are at position 0"  # each click is there twice
-    with pytest.raises(DataError, match=said):
-        build_clicks(tmp_path / "from-0.ndjson", output(), replace(usual, max_unmatched=1))
+    as_it_comes, facts = build_clicks(tmp_path / "from-0.ndjson", output(), usual)
+    assert content(as_it_comes) == content(expected)
+    assert problems_of(facts) == {}
     with pytest.raises(DataError, match="none of 40 events is at position 0"):
         build_clicks(tmp_path / "from-1.ndjson", output(), from_0)
     other = ubi_records([{**row, "document": f"{row['document']}x"} for row in rows])
@@ -382,7 +408,7 @@ def test_ordinals_that_count_from_0_are_refused_and_read(tmp_path):
     shown = [record for record in ubi_records(rows) if "action_name" not in record]
     text = "".join(json.dumps(record) + "\n" for record in (*shown, *clicks))
     (tmp_path / "other.ndjson").write_text(text)
-    with pytest.raises(DataError, match=r"40 of 40 clicks that came alone .*\n  40: clicks on"):
+    with pytest.raises(DataError, match=r"40 of 40 clicks cannot .*\n  40: clicks on"):
         build_clicks(tmp_path / "other.ndjson", output(), usual)
 
 
@@ -446,29 +472,26 @@ def test_filters_that_are_no_texts_are_counted(tmp_path):
         build_clicks(tmp_path, store.place, append=True)
 
 
-def test_a_later_page_begins_where_its_events_say(tmp_path):
-    rows = [{**row, "position": row["position"] + 10} for row in ROWS]
-    shown = {row["session"] for row in rows if row["clicked"]}
-    records = [r for r in ubi_records(rows) if r["query_id"] in shown]
+def test_the_list_gives_the_positions_and_events_are_compared_with_it(tmp_path):
+    """Events had moved lists, so that positions depended on whether there was a click."""
+    records = ubi_records([{**row, "context": "", "arm": ""} for row in ROWS])
+    click = next(r for r in records if r.get("action_name") == "click")
+    moved = json.loads(json.dumps(click))
+    moved["event_attributes"]["position"]["ordinal"] += 1
+    unknown = {**click, "query_id": "never"}
+    other = {**click, "event_attributes": {"object": {"object_id": 7}}}
+    view = next(r for r in records if r.get("action_name") == "view")
+    unseen = {**view, "event_attributes": {**click["event_attributes"], "object": {"object_id": 7}}}
+    records += [moved, unknown, other, unseen]
     (tmp_path / "log.ndjson").write_text("".join(json.dumps(r) + "\n" for r in records))
-    store, _ = build_clicks(tmp_path, output(), ClickLog(form="ubi"))
-    counts, _, _ = count_log(
-        [{**r, "context": "", "arm": ""} for r in rows if r["session"] in shown]
-    )
-    assert {key: total[:2] for key, total in content(store)[0].items()} == {
-        key: total[:2] for key, total in counts.items()
-    }
-    for record in records:
-        if record.get("action_name") == "click" and record["query_id"] == "s0":
-            record["event_attributes"]["position"]["ordinal"] += 1
-            break
-    unknown = {**records[1], "query_id": "never", "action_name": "click"}
-    extra = {**records[1], "action_name": "click", "event_attributes": {"object": {"object_id": 7}}}
-    records += [unknown, extra]
-    (tmp_path / "log.ndjson").write_text("".join(json.dumps(r) + "\n" for r in records))
-    _, facts = build_clicks(tmp_path, output(), ClickLog(form="ubi", max_unmatched=1))
-    assert facts.problems["clicks_without_impressions"] == 2
-    assert facts.problems["contradicting_positions"] == 2  # the click of s0 is there twice
+    store, facts = build_clicks(tmp_path, output(), ClickLog(form="ubi", max_unmatched=1))
+    expected = count_log([{**row, "context": "", "arm": ""} for row in ROWS])[0]
+    counts = {key: total[:2] for key, total in content(store)[0].items()}
+    assert counts == {key: total[:2] for key, total in expected.items()}
+    wrong = {"clicks_without_impressions": 2, "contradicting_positions": 2}
+    assert problems_of(facts) == wrong
+    with pytest.raises(DataError, match=r"3 of 27 clicks cannot be used, more than 5.0%"):
+        build_clicks(tmp_path, output(), ClickLog(form="ubi"))
 
 
 @pytest.mark.parametrize("form", ["csv", "ndjson", "csv.gz"])
@@ -667,9 +690,9 @@ def not_text(kind):
 
 
 WRONG_COLUMNS = {
-    "time of 2^60": ("time", with_first(SECONDS, 2**60), "unreadable_times"),
-    "time with null": ("time", with_first(SECONDS, None, 2**60), "unreadable_times"),
-    "time of 2^63": ("time", with_first(SECONDS.cast(pa.uint64()), 2**63), "unreadable_times"),
+    "time of -2^60": ("time", with_first(SECONDS, -(2**60)), "unreadable_times"),
+    "time with null": ("time", with_first(SECONDS, None, -(2**60)), "unreadable_times"),
+    "time of 10^300": ("time", with_first(SECONDS.cast(pa.float64()), 1e300), "unreadable_times"),
     "year 36 million": (
         "time",
         with_first(pa.array([1793527200_000] * len(ROWS)), 2**60 + 12_345).cast(pa.timestamp("ms")),
@@ -833,6 +856,16 @@ def test_times_of_common_tools_are_read(tmp_path, form):
     assert facts.notes["times_in_other_zones"] == len(ROWS) // 6
 
 
+@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
+def test_numbers_of_nanoseconds_are_times(tmp_path, form):
+    """The last of them is a microsecond before midnight."""
+    moments = [datetime(2026, 11, 1 + n // 4 % 3, tzinfo=UTC).timestamp() for n in range(48)]
+    times = [int(moment) * 10**9 + 86_399_999_999_000 for moment in moments]
+    store, facts = build_clicks(write_column(tmp_path / "log", "time", times, form), output())
+    assert problems_of(facts) == {}
+    assert store.nights.astype(str).tolist() == ["2026-11-01", "2026-11-02", "2026-11-03"]
+
+
 def test_whole_numbers_of_csv_are_the_ids_without_a_point(tmp_path):
     """A column of numbers with a gap is written as 12.0 by pandas."""
     ids = [None, *(float(row["document"][1:]) for row in ROWS[1:])]
@@ -869,7 +902,7 @@ def test_options_of_other_forms_are_refused(log_file):
         build_clicks(log_file, output(), ClickLog(columns=LogColumns(clicked_ids=True)))
     for form in ("rows", "lists"):
         with pytest.raises(UsageError, match=f"the form {form} has no actions"):
-            build_clicks(log_file, output(), ClickLog(form=form, click_actions=("buy",)))
+            build_clicks(log_file, output(), ClickLog(form=form, ubi=UbiRules(("buy",))))
 
 
 WRONG_WEIGHTS = [-1.0, "abc", 1e300, float("inf")]
@@ -888,7 +921,10 @@ def test_weights_that_cannot_be_read_are_counted(tmp_path, form, wrong):
     if wrong == "abc" and form == "parquet":
         weights = [None if weight is None else str(weight) for weight in weights]
     path = write_column(tmp_path / "log", "weight", weights, form)
-    store, facts = build_clicks(path, output(), ClickLog(columns=ALL))
+    told = r"2 of 12 clicks cannot be used, more than 5.0%.*\n  2: other causes"
+    with pytest.raises(DataError, match=told):
+        build_clicks(path, output(), ClickLog(columns=ALL))
+    store, facts = build_clicks(path, output(), ClickLog(columns=ALL, max_unmatched=0.2))
     assert problems_of(facts) == {"unreadable_weights": 2}
     left = [dict(row) for n, row in enumerate(ROWS) if n not in clicked[:2]]
     left[missing - 2]["weight"] = 0.0

@@ -132,6 +132,7 @@ def test_every_form_of_file_gives_the_same_credits(tmp_path):
         (lambda r: r.assign(time=1_790_000_000), "unit is not known"),
         (lambda r: r.assign(time="yesterday"), "is no time"),
         (lambda r: r.assign(user=None), "user is missing in 50 rows"),
+        (lambda r: r.assign(user=[["u"]] * 50), "user has values that are no ids"),
         (lambda r: r.rename(columns={"user": "person"}), "no column 'user'; there are 'person'"),
     ],
 )

@@ -9,7 +9,7 @@ import typer
 
 from dranking.cli.options.execution import ExecutionOptions
 from dranking.cli.options.shared import Json, Output, Overwrite, Scratch, names_in
-from dranking.cli.output import print_facts, print_json, print_table
+from dranking.cli.output import note, print_facts, print_json, print_table
 from dranking.cli.parsing.option_groups import grouped
 from dranking.cli.parsing.topics import Commands
 from dranking.files.places import Place
@@ -119,6 +119,21 @@ class LogOptions:
     click_actions: Annotated[
         str, typer.Option(metavar="NAMES", help="ubi only: actions that are clicks.")
     ] = "click"
+    pages: Annotated[
+        Literal["first", "all"],
+        typer.Option(
+            help="ubi only: leave results of later pages out, or count all, with the page as a "
+            "context."
+        ),
+    ] = "first"
+    page_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="ubi only: column of the number of the page, the first is 1. Default: by from and "
+            "size of the query.",
+        ),
+    ] = None
     where: Annotated[
         str | None,
         typer.Option(
@@ -167,11 +182,12 @@ class LogOptions:
     def log(self, columns: LogColumns) -> ClickLog:
         """The log as `build_clicks` takes it."""
         from dranking.clicks.counting.click_log import ClickLog
+        from dranking.clicks.logs.columns import UbiRules
 
         return ClickLog(
             form=self.form,
             columns=columns,
-            click_actions=tuple(names_in(self.click_actions)),
+            ubi=UbiRules(tuple(names_in(self.click_actions)), self.pages, self.page_column),
             where=self.where,
             max_clicks=self.max_clicks,
             since=self.since,
@@ -213,8 +229,19 @@ def build(
         ),
     ] = None,
     append: Annotated[
-        bool, typer.Option("--append", help="Add nights to the store at the output.")
+        bool,
+        typer.Option(
+            "--append", help="Add nights, and later events of open sessions, to the store."
+        ),
     ] = False,
+    longest_session: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Longest time from the first to the last event of a session: an append adds later "
+            "events to the sessions that may not have been over.",
+        ),
+    ] = "2h",
     scratch: Scratch = None,
     execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
@@ -236,10 +263,14 @@ def build(
             data=None if data is None else open_dataset(data),
             window=window,
             append=append,
+            longest_session=longest_session,
             overwrite=overwrite,
             scratch=scratch,
             executor=executor,
+            tell=note,
         )
+    if not found.n_events and (n_taken := found.notes["files_taken_before"]):
+        note(f"{output}: all {n_taken:,} files were counted before; nothing is changed")
     facts = {"n_events": found.n_events, **_facts(store)}
     if as_json:
         more = {"unmatched_share": found.unmatched_share, **found._asdict()}
@@ -274,6 +305,9 @@ def info(
         "keep_queries": manifest.keep_queries,
         "has_users": manifest.has_users,
         "has_weights": manifest.has_weights,
+        "longest_session": manifest.longest_session,
+        "n_open_events": sum(file.n_rows for file in opened.manifest.open_files),
+        "n_files_counted": len(manifest.taken),
     }
     nights = [
         {

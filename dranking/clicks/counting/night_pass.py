@@ -1,0 +1,137 @@
+"""The second half of a build: the counts of sessions become the nights of a store."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from dranking.clicks.counting.known_documents import known_documents
+from dranking.clicks.counting.merge_tasks import MergedBucket, MergeRules, merge_bucket
+from dranking.clicks.counting.session_pass import Build, Counted, date_of, day_of
+from dranking.clicks.logs.values import DAY
+from dranking.clicks.rows.split_files import BucketParts
+from dranking.clicks.store.click_store import ClickStore
+from dranking.clicks.store.manifest import Night, NightTable, OpenSessions, TakenFile
+from dranking.clicks.store.write_store import finish_store, nights_of
+from dranking.engine.tile_tasks import given
+from dranking.errors import DataError
+from dranking.ingestion.gathering import results_of
+
+
+def merged_nights(build: Build, counted: Counted, first_day: int) -> list[MergedBucket]:
+    """Merge the counts of all sessions, and write the tables."""
+    known = None
+    if build.data is not None:
+        salt = None if build.log.keep_queries else build.facts["salt"]
+        known = known_documents(build.data, salt, build.executor)
+    root, prefix = build.commit.root, build.commit.name("parts/")
+    open_day = counted.open_since // DAY
+    rules = MergeRules(root, prefix, build.log.min_sessions, first_day, open_day, known)
+    shared = build.executor.submit(given, rules, name="rules")
+    files = [each.file for each in counted.buckets]
+    before: dict[int, list[tuple[int, NightTable]]] = defaultdict(list)
+    for date_of_night, night in build.closed.items():
+        for table in night.tables:
+            before[table.bucket].append((day_of(date_of_night), table))
+    parts = [BucketParts.of(files, bucket) for bucket in range(counted.n_buckets)]
+    tasks = [
+        build.executor.submit(
+            merge_bucket, build.scratch, bucket, own, before[bucket], shared, name="merge"
+        )
+        for bucket, own in enumerate(parts)
+        if own.names or before[bucket]
+    ]
+    return list(results_of(build.executor, tasks, "merge"))
+
+
+def finished_store(
+    build: Build,
+    counted: Counted,
+    merged: Sequence[MergedBucket],
+    first_day: int,
+    keys: Sequence[str],
+) -> ClickStore:
+    """Put the manifest."""
+    before, first = build.before, date_of(first_day)
+    counted_anew = _nights(build, counted.nights, [t for each in merged for t in each.tables])
+    changed = set(map(date_of, counted.nights)) | set(build.closed)
+    nights = [
+        *counted_anew,
+        *(
+            n
+            for n in (before.nights if before else ())
+            if n.date >= first and n.date not in changed
+        ),
+    ]
+    if not nights:
+        raise DataError(
+            "no night would be left in the store: all queries have fewer sessions in a night than "
+            "--min-sessions, or all documents are absent from the data. Allow more, or build from "
+            "more of the log."
+        )
+    newest = max(night.date for night in nights)
+    taken = {file.key: file for file in (before.taken if before else ()) if file.night >= first}
+    taken |= {key: TakenFile(key=key, night=newest) for key in keys if key not in taken}
+    kept = OpenSessions(
+        border=counted.border,
+        columns=counted.columns,
+        files=tuple(each.open for each in counted.buckets if each.open),
+        nights=_closed_nights(build, counted, merged, counted_anew),
+    )
+    manifest = {"n_buckets": counted.n_buckets, "open": kept, "taken": tuple(taken.values())}
+    build.scratch.clear()
+    return finish_store(build.commit, {**build.facts, **manifest}, nights)
+
+
+def _nights(
+    build: Build, sessions: Counter[int], tables: Sequence[tuple[str, NightTable]]
+) -> list[Night]:
+    """Nights of tables; closed sessions that the store had counted are added to the `sessions`."""
+    n_sessions = {date_of(day): n for day, n in sessions.items()}
+    for date, night in build.closed.items():
+        n_sessions[date] = n_sessions.get(date, 0) + night.n_sessions
+    return nights_of(tables, n_sessions)
+
+
+def _closed_nights(
+    build: Build, counted: Counted, merged: Sequence[MergedBucket], counted_anew: Sequence[Night]
+) -> tuple[Night, ...]:
+    """The nights of open sessions with the counts of their closed ones, which may be none."""
+    sessions: Counter[int] = sum((each.closed for each in counted.buckets), Counter())
+    found = _nights(build, sessions, [table for each in merged for table in each.closed])
+    without = {night.date for night in counted_anew} - {night.date for night in found}
+    first = date_of(counted.open_since // DAY)
+    found += [Night(date=date, n_sessions=0, tables=()) for date in without if date >= first]
+    return tuple(sorted(found, key=lambda night: night.date))
+
+
+def check_nights(build: Build, counted: Counted) -> int:
+    """Return the first day to keep, and tell what the window drops.
+
+    Raises
+    ------
+    DataError
+        If the log has no night, or a night that is in the store already.
+    """
+    nights = counted.nights
+    if not nights or not counted.n_events:
+        raise DataError("there is no session to count: the log is empty, or nothing of it is kept.")
+    again = sorted({day for each in counted.buckets for day in each.again})
+    if again:
+        raise DataError(
+            f"{build.commit.place}: the night {date_of(again[0])} is there already, and "
+            f"{len(again)} nights of the log in all. Give --since and --until to append other "
+            "nights only, or build the store anew with --overwrite."
+        )
+    if build.window is None:
+        return -(2**31)
+    there = build.before.nights if build.before else ()
+    newest = max([*nights, *(day_of(night.date) for night in there)])
+    first = newest - build.window + 1
+    if gone := [night for night in there if night.date < date_of(first)]:
+        n_rows = sum(table.n_rows for night in gone for table in night.tables)
+        build.tell(
+            f"the window of {build.window}d up to {date_of(newest)} drops {len(gone)} "
+            f"nights of the store, {gone[0].date} to {gone[-1].date}, with {n_rows:,} rows"
+        )
+    return first

@@ -1,0 +1,223 @@
+"""A log that is appended in pieces is the log that is counted at once."""
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dranking.cli.app import run
+from dranking.clicks.counting.click_log import ClickLog
+from dranking.clicks.logs.columns import LogColumns
+from dranking.clicks.store.click_store import open_click_store
+from dranking.clicks.store.write_store import write_click_store
+from dranking.errors import DataError, UsageError
+from tests.clicks.counting.test_build import ALL, ROWS, output, small_chunks
+from tests.clicks.made_logs import build_with_texts as build_clicks
+from tests.clicks.made_logs import content, rows_of, without_taken, write_log
+from tests.reference.click_logs import count_log
+
+FIRST = datetime(2026, 11, 1)
+LONGEST = 7_200
+
+
+@st.composite
+def sessions(draw):
+    """Rows of sessions of at most two hours in two days, each with the second it arrives in.
+
+    Two sessions of the first hour are there in any case, so that no store is without a night.
+    """
+    rows = [
+        {"session": name, "query": "cats", "document": "1", "position": 1, "clicked": False,
+         "user": "u1", "arm": "a", "context": "tv", "weight": 0.0, "second": 0, "arrives": 0}
+        for name in ("first", "second")
+    ]  # fmt: skip
+    for number in range(draw(st.integers(1, 8))):
+        begin = draw(st.integers(0, 172_800))
+        for _ in range(draw(st.integers(1, 4))):
+            second = begin + draw(st.integers(0, LONGEST))
+            rows.append(
+                {
+                    "session": f"s{number}",
+                    "query": draw(st.sampled_from(["cats", "dogs"])),
+                    "document": draw(st.sampled_from(["1", "2", "d"])),
+                    "position": draw(st.integers(1, 3)),
+                    "clicked": draw(st.booleans()),
+                    "user": f"u{number % 2}",
+                    "arm": draw(st.sampled_from(["a", ""])),
+                    "context": draw(st.sampled_from(["tv", ""])),
+                    "weight": draw(st.sampled_from([0.5, 2.0])),
+                    "second": second,
+                    "arrives": second + draw(st.sampled_from([0, 0, LONGEST])),
+                }
+            )
+    for row in rows:
+        row["time"] = (FIRST + timedelta(seconds=row["second"])).isoformat()
+    return sorted(without_taken(rows), key=lambda row: row["arrives"])
+
+
+def in_pieces(rows, borders, folder, log, **options):
+    """The store of rows that are appended in pieces, each of them two files."""
+    place, start = output(), 0
+    for number, stop in enumerate([*borders, len(rows)]):
+        piece, start = rows[start:stop], stop
+        files = [
+            write_log(folder / f"{number}-{n}", piece[n::2], form)
+            for n, form in enumerate(("parquet", "csv"))
+            if piece[n::2]
+        ]
+        store, _ = build_clicks(files, place, log, append=number > 0, **options)
+    return store
+
+
+@settings(max_examples=12)
+@given(
+    rows=sessions(),
+    cuts=st.lists(st.integers(2, 30), max_size=4, unique=True).map(sorted),
+    rules=st.fixed_dictionaries(
+        {"max_clicks": st.sampled_from([None, 1]), "min_sessions": st.sampled_from([1, 2])}
+    ),
+)
+def test_a_log_in_pieces_is_the_log_at_once(rows, cuts, rules, tmp_path_factory):
+    """Events arrive up to two hours late, and sessions go on over the borders of the pieces."""
+    given_rules = {name: value for name, value in rules.items() if value is not None}
+    folder = tmp_path_factory.mktemp("logs")
+    log = ClickLog(columns=ALL, users=True, salt="x", n_buckets=2, **rules)
+    with small_chunks():
+        store = in_pieces(rows, [cut for cut in cuts if cut < len(rows)], folder, log)
+        at_once, _ = build_clicks(write_log(folder / "all", rows, "parquet"), output(), log)
+    counts, of_queries, _ = count_log(rows, **given_rules)
+    assert content(store) == (counts, of_queries)
+    nights = {night.date: night.n_sessions for night in at_once.manifest.nights}
+    assert {night.date: night.n_sessions for night in store.manifest.nights} == nights
+    users = [{}, {}]
+    for one, own in ((store, users[0]), (at_once, users[1])):
+        for bucket in one.buckets:
+            own |= rows_of(*one.user_counts(bucket))
+    assert users[0] == users[1]
+    by_user, _, _ = count_log(rows, users=True, **given_rules)
+    assert sorted(users[0].values()) == sorted(by_user.values())
+
+
+def test_clicks_meet_their_results_in_the_next_piece(tmp_path):
+    """Of User Behavior Insights: the click of a page before midnight comes after it, or before."""
+    page = {
+        "query_id": "s", "user_query": "cats", "timestamp": "2026-11-01T23:59:00Z",
+        "query_response_hit_ids": ["a", "b"],
+    }  # fmt: skip
+    others = [{**page, "query_id": f"s{n}", "client_id": "u"} for n in range(20)]
+    click = {
+        "query_id": "s", "action_name": "click", "timestamp": "2026-11-02T00:01:00Z",
+        "event_attributes": {"object": {"object_id": "b"}},
+    }  # fmt: skip
+    early = [{**click, "query_id": record["query_id"]} for record in others]
+    log = ClickLog(form="ubi", max_unmatched=1)
+    pieces = ([*others, page], [click, *early]), ([*others, click], [page, *early])
+    for number, pair in enumerate(pieces):
+        place = output()
+        for n, records in enumerate(pair):
+            path = tmp_path / f"{number}-{n}.ndjson"
+            path.write_text("".join(json.dumps(record) + "\n" for record in records))
+            store, facts = build_clicks(path, place, log, append=n > 0)
+        assert {key[1:6:2]: sums[:2] for key, sums in content(store)[0].items()} == {
+            ("a", "2026-11-01", 1): [21, 0],
+            ("b", "2026-11-01", 2): [21, 21],
+        }
+        assert facts.problems["clicks_without_impressions"] == 0
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
+def test_the_same_append_again_changes_nothing(tmp_path, capsys, form):
+    """After a kill behind the commit, the command that runs again had been refused."""
+    nights = [[r for r in ROWS if r["time"].startswith(f"2026-11-0{n}")] for n in (1, 2, 3)]
+    logs = [str(write_log(tmp_path / f"log{n}", rows, form)) for n, rows in enumerate(nights)]
+    call = ["clicks", "build", "-o", str(tmp_path / "clicks.store")]
+    assert run([*call, logs[0], logs[1]]) == 0
+    assert run([*call, "--append", logs[2], logs[1]]) == 0
+    capsys.readouterr()
+    manifest = (tmp_path / "clicks.store" / "manifest.json").read_bytes()
+    files = sorted(path.name for path in (tmp_path / "clicks.store").rglob("*"))
+    for given_logs in ([logs[2]], logs[::-1]):
+        assert run([*call, "--append", *given_logs, "--window", "1d"]) == 0
+        told = capsys.readouterr().err
+        assert f"all {len(given_logs)} files were counted before; nothing is changed" in told
+    assert (tmp_path / "clicks.store" / "manifest.json").read_bytes() == manifest
+    assert sorted(path.name for path in (tmp_path / "clicks.store").rglob("*")) == files
+    store = open_click_store(tmp_path / "clicks.store")
+    assert store.n_impressions == len(ROWS)
+
+
+def test_what_a_window_drops_is_said_before(tmp_path, capsys, monkeypatch):
+    from dranking.files.writing.commit import DirectoryCommit
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    logs = [
+        str(write_log(tmp_path / f"{n}", [r for r in ROWS if f"-0{n}T" in r["time"]], "csv"))
+        for n in (1, 2, 3)
+    ]
+    call = ["clicks", "build", "-o", str(tmp_path / "clicks.store")]
+    assert run([*call, *logs[:2]]) == 0
+    n_rows = open_click_store(tmp_path / "clicks.store").n_rows
+    capsys.readouterr()
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectoryCommit, "finish", killed)
+        assert run([*call, "--append", logs[2], "--window", "1d"]) != 0
+    told = capsys.readouterr().err
+    assert "the window of 1d up to 2026-11-03 drops 2 nights of the store" in told
+    assert f"2026-11-01 to 2026-11-02, with {n_rows} rows" in told
+    store = open_click_store(tmp_path / "clicks.store")
+    assert store.nights.astype(str).tolist() == ["2026-11-01", "2026-11-02"]
+    assert run([*call, "--append", logs[2], "--window", "3d"]) == 0
+    assert "drops" not in capsys.readouterr().err
+
+
+def test_a_night_that_is_over_is_not_counted_again(tmp_path):
+    """Its file differs from that which was counted, so that the digest says nothing."""
+    place = output()
+    first = write_log(tmp_path / "first", ROWS, "parquet")
+    build_clicks(first, place)
+    again = write_log(tmp_path / "again", [{**row, "user": "u2"} for row in ROWS], "parquet")
+    with pytest.raises(DataError, match="the night 2026-11-01 is there already, and 2 nights"):
+        build_clicks(again, place, append=True)
+    with pytest.raises(UsageError, match="longest_session 2h, and this call has 3h"):
+        build_clicks(again, place, longest_session="3h", append=True)
+    with pytest.raises(UsageError, match=r"longest_session is '2 hours'.*90m, 2h or 1d"):
+        build_clicks(again, output(), longest_session="2 hours")
+
+
+def test_columns_that_one_log_lacks_are_those_of_their_default(tmp_path):
+    """Sessions over midnight, with an arm in one of the two nights."""
+    rows = [
+        {**row, "time": f"2026-11-0{1 + (row['position'] > 2)}T{23 * (row['position'] < 3):02}:30",
+         "arm": "" if row["position"] < 3 else "a", "session": f"s{n // 4}"}
+        for n, row in enumerate(ROWS)
+    ]  # fmt: skip
+    counts, of_queries, _ = count_log(rows)
+    parts = [write_log(tmp_path / f"{n}", [r for r in rows if (r["position"] < 3) == (n == 0)],
+             "parquet") for n in (0, 1)]  # fmt: skip
+    for columns in ((ALL, ALL), (replace(ALL, arm=None), ALL)):
+        place = output()
+        for n, part in enumerate(parts):
+            store, _ = build_clicks(part, place, ClickLog(columns=columns[n]), append=n > 0)
+        assert content(store) == (counts, of_queries)
+    assert {night.date for night in store.manifest.nights} == {"2026-11-01"}
+    assert LogColumns().arm is None
+
+
+def test_nights_that_came_from_no_log_stay_as_they_are(tmp_path):
+    """An append two hours after midnight, to counts of which no session is known."""
+    rows = [{**row, "session": f"t{row['session']}", "time": "2026-11-04T01:00"} for row in ROWS]
+    whole, _ = build_clicks(write_log(tmp_path / "first", ROWS, "parquet"), output())
+    place = output()
+    write_click_store(whole.counts(0), place)
+    log = write_log(tmp_path / "next", rows, "parquet")
+    build_clicks(log, place, longest_session="2h", append=True)
+    late = [{**row, "time": "2026-11-03T23:30", "session": f"u{row['session']}"} for row in ROWS]
+    with pytest.raises(DataError, match="the night 2026-11-03 is there already"):
+        build_clicks(write_log(tmp_path / "late", late, "parquet"), place, append=True)
+    older = open_click_store(place).within(until="2026-11-03")
+    assert content(older)[0] == content(whole)[0]
