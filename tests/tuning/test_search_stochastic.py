@@ -56,6 +56,7 @@ def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
         grid={"regularization": LAMBDAS, "mu": [0.5, 0.0], "eta0": [0.05, None, 0.05]},
         parameters={"sgd": STEPS, "random_state": 3},
         validation=dr.QueryKFold(3, 7),
+        metric="map",
     )
     assert keys_of(result, "regularization", "mu", "eta0") == [
         (a, b, c) for a in LAMBDAS for b in (0.0, 0.5) for c in (None, 0.05)
