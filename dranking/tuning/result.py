@@ -121,6 +121,11 @@ class TuningResult:
         return tuple(p for p, of in zip(self.grid, setting, strict=True) if of == own)
 
     @property
+    def measured_on(self) -> str:
+        """The data of the scores in the grid: held-out folds, for example."""
+        return str(self.model.provenance["metrics"]["data"])
+
+    @property
     def said(self) -> list[str]:
         """Sentences about the choice: its score on other queries, and its price in features."""
         sentences = []

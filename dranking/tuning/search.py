@@ -61,7 +61,6 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     validation: Any = None,
     model: ModelName = "greedy-rankrls",
     parameters: Mapping[str, Any] | None = None,
-    unlabelled: Any = None,
     max_features: int | None = None,
     metric: str = "ndcg@10",
     convention: str | Convention = DEFAULT_CONVENTION,
@@ -116,9 +115,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         features.
     parameters
         Parameters of the estimator that are equal in all fits, such as ``sgd`` of ``spd``, or
-        ``loss`` and ``convention`` of ``max-margin``.
-    unlabelled
-        For ``lcra``: data on whose pairs the views shall agree; see `LCRA.fit`.
+        ``loss`` and ``convention`` of ``max-margin``; for ``lcra`` also ``unlabelled``, data on
+        whose pairs the views shall agree, see `LCRA.fit`.
     max_features
         Largest number of features; None means 20, or all features of the data where there are
         fewer.
@@ -162,12 +160,14 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         raise UsageError("time_limit is for the default search: omit it, or the grid.")
     preparations = _preparations(values, model)
     axes = {} if is_default else check_axes(model, tunable_of(model), values)
+    constant = dict(parameters or {})
+    unlabelled = constant.pop("unlabelled", None)
     others = None if unlabelled is None else _opened(unlabelled, nullable=nullable)
     check_rule(rule, feature_penalty)
     size = _check_size(train, max_features, model)
     if model != "greedy-rankrls":
         _check_nothing_about_size(train, max_features, model, rule, feature_penalty)
-    family = family_of(model, parameters or {}, others, tuned=axes)
+    family = family_of(model, constant, others, tuned=axes)
     if is_default:
         family = greedy_family(get_convention(convention).name)
     how = _validation(FOLDS if validation is None and is_default else validation, nullable)

@@ -136,13 +136,12 @@ def test_max_margin_is_cross_validated_by_queries(parameters):
 
 def test_unlabelled_data_reaches_lcra():
     train, other = random_problem(1, 20).dataset(), random_problem(2, 30).dataset()
-    options = {"validation": random_problem(3, 20).dataset(), "parameters": {"sgd": STEPS}}
     result = dr.tune(
         train,
         model="lcra",
         grid={"regularization": [0.1], "mu": [1.0]},
-        unlabelled=other,
-        **options,
+        validation=random_problem(3, 20).dataset(),
+        parameters={"sgd": STEPS, "unlabelled": other},
     )
     expected = dr.LCRA(0.1, 1.0, sgd=STEPS).fit(train, unlabelled=other)
     assert result.model.weights == expected.to_model().weights

@@ -19,7 +19,6 @@ from dranking.cli.options.pairwise import (
 )
 from dranking.cli.options.shared import (
     Data,
-    Forms,
     Json,
     MemoryLimit,
     Output,
@@ -56,6 +55,14 @@ Scalings: TypeAlias = Annotated[
         metavar="NAME,...",
     ),
 ]
+SearchedForms: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        help="Forms of each feature of which a selection picks one: raw, log, query-minmax, rank, "
+        "standard, quantile. Default: several sets of forms are tried; raw with --regularization.",
+        metavar="FORM,...",
+    ),
+]
 
 
 @grouped
@@ -66,7 +73,7 @@ def tune(
     regularization: Regularizations = None,
     model: Model = DEFAULT_MODEL,
     normalize: Scalings = "",
-    forms: Forms = "",
+    forms: SearchedForms = "",
     figure: Annotated[
         Place | None, typer.Option(help="Draw the validation curves (.svg or .png).")
     ] = None,
@@ -86,7 +93,8 @@ def tune(
     """Choose hyperparameters and train the model with them.
 
     Without options, greedy RankRLS is searched: the forms of the features, lambda, up to 20
-    features, and picks that are rescored, by folds of queries. Other rankers need --regularization.
+    features, and picks that are rescored, by folds of queries, which are made twice. Other rankers
+    need --regularization.
     """
     from dranking.tuning.curves import check_figure, plot_curves, save_figure
     from dranking.tuning.search import tune as search
@@ -98,7 +106,6 @@ def tune(
         check_figure(figure, overwrite)
     options = given(pairs) | given(projection) | given(margins) | given(solver) | _views(views)
     options |= given(loss=of_models.loss, tol=of_models.tol, max_iter=of_models.max_iter)
-    others = of_models.unlabelled
     grid = given(regularization=regularization, mu=of_models.mu, eta0=of_models.eta0)
     if normalize:
         grid["normalize"] = names_in(normalize)
@@ -106,13 +113,14 @@ def tune(
         grid["forms"] = [",".join(names_in(forms))]
     with execution.running(overwrite, memory_limit=memory_limit) as executor:
         train = columns.open(train_data)
+        if of_models.unlabelled is not None:
+            options["unlabelled"] = columns.open_later(of_models.unlabelled, train)
         result = search(
             train,
             grid,
-            validation=_validation(by, columns, train),
+            validation=_validation(by, columns, train, is_default="regularization" not in grid),
             model=model,
             parameters=_parameters(model, options, by.seed, by.convention),
-            unlabelled=None if others is None else columns.open_later(others, train),
             max_features=of_models.max_features,
             metric=metric,
             convention=by.convention,
@@ -139,15 +147,17 @@ def _check_together(by: Comparison, normalize: str, forms: str) -> None:
         raise UsageError("--forms are forms of raw features: give --forms or --normalize.")
 
 
-def _validation(by: Comparison, columns: ColumnOptions, train: Dataset) -> Any:
+def _validation(by: Comparison, columns: ColumnOptions, train: Dataset, *, is_default: bool) -> Any:
     """The data or folds on which settings are compared, as `dranking.tune` takes them."""
+    from dranking.tuning.automatic import FOLDS
     from dranking.tuning.folds import QueryKFold
 
     if by.criterion is not None:
         return "leave-query-out"
     if by.validation is not None:
         return columns.open_later(by.validation, train)
-    return None if by.folds is None and by.seed == 0 else QueryKFold(by.folds or 5, by.seed)
+    n_repeats = FOLDS.n_repeats if is_default else 1
+    return QueryKFold(by.folds or FOLDS.n_folds, by.seed, n_repeats)
 
 
 def _lqo_metric(criterion: str) -> str:
@@ -191,7 +201,7 @@ def _print_tuned(result: TuningResult) -> None:
         row = (*others, point["n_features"], score, error, _mark(point, result))
         rows.setdefault(row, []).append(point["regularization"])
     print_table(
-        f"{result.metric}, {result.convention} convention",
+        f"{result.metric} ({result.measured_on}, {result.convention} convention)",
         ["lambda", *names, "features", "score", "std. error", ""],
         [(_range(lambdas), *row) for row, lambdas in rows.items()],
     )
