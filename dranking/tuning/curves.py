@@ -161,10 +161,8 @@ def _keys(grid: Sequence[GridPoint]) -> tuple[tuple[str, int], ...]:
 def _draw_against_size(axes: Any, points: Sequence[GridPoint]) -> None:
     lines: Lines = defaultdict(list)
     for point in _shown(points):
-        prepared = [str(point[name]) for name in PREPARED if name in point]
-        if "rescore" in point:
-            prepared.append(f"rescored by {point['rescore']}")
-        label = ", ".join([*prepared, lambda_label(point["regularization"])])
+        kind = [str(name) for name in _preparation(point) if name is not None]
+        label = ", ".join([*kind, lambda_label(point["regularization"])])
         lines[label].append((point["n_features"], point["score"]))
     _draw_lines(axes, lines, title=r"$\lambda$")
     axes.set_xlim(0, 1.02 * max(point["n_features"] for point in points))
@@ -172,8 +170,10 @@ def _draw_against_size(axes: Any, points: Sequence[GridPoint]) -> None:
     axes.set_xlabel("number of features")
 
 
-PREPARED = ("normalize", "forms")
-"""Keys of the preparation of the features at a point of the grid."""
+def _preparation(point: GridPoint) -> tuple[str | None, str | None, str | None]:
+    """Scaling and forms of the features, and the measure by which picks were rescored."""
+    rescored = f"rescored by {point['rescore']}" if "rescore" in point else None
+    return point.get("normalize"), point.get("forms"), rescored
 
 
 def _shown(points: Sequence[GridPoint]) -> Sequence[GridPoint]:
@@ -183,7 +183,7 @@ def _shown(points: Sequence[GridPoint]) -> Sequence[GridPoint]:
     """
     by_preparation: dict[tuple[Any, ...], list[GridPoint]] = defaultdict(list)
     for point in points:
-        by_preparation[tuple(point.get(n) for n in (*PREPARED, "rescore"))].append(point)
+        by_preparation[_preparation(point)].append(point)
     if len(by_preparation) == 1:
         return points
     shown = []

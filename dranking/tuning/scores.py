@@ -143,8 +143,8 @@ def score_splits(
         ]
         parts.append(validation_sums(paths, prepared, validation, plan.criterion, plan.executor))
         report("tune", len(parts), len(splits))
-    is_folds = isinstance(plan.validation, QueryKFold)
-    total = np.sum(parts, axis=0) / (plan.validation.n_repeats if is_folds else 1)
+    n_repeats = plan.validation.n_repeats if isinstance(plan.validation, QueryKFold) else 1
+    total = np.sum(parts, axis=0) / n_repeats
     _check_scores(total, plan)
     return scored_paths(paths, total)
 

@@ -457,8 +457,8 @@ TRIED = {
 
 def _validation_facts(validation: Validation) -> dict[str, Any]:
     if isinstance(validation, QueryKFold):
-        facts = {"folds": validation.n_folds, "seed": validation.seed}
-        return facts | ({"repeats": n} if (n := validation.n_repeats) > 1 else {})
+        repeats = {"repeats": n} if (n := validation.n_repeats) > 1 else {}
+        return {"folds": validation.n_folds, "seed": validation.seed, **repeats}
     if isinstance(validation, Dataset):
         facts = {"fingerprint": validation.fingerprint, "n_queries": validation.n_queries}
         return {"validation": facts}

@@ -117,7 +117,7 @@ def boosted(train: Rows, test: Rows) -> Array:
 
 
 def stopped_early(train: Rows, test: Rows) -> Array:
-    """Scores of LightGBM's lambdarank with the best of a grid, and rounds found by early stopping."""
+    """Scores of LightGBM's lambdarank with the best of a grid, and with early stopping."""
     import lightgbm
 
     queries = np.unique(train.qid)
