@@ -179,7 +179,7 @@ def test_help_of_tune_takes_the_model_from_anywhere_and_requires_data_and_output
     shown = CliRunner().invoke(app, ["tune", "--help"]).output
     assert shown.count("[required]") == 2
     places = [shown.index(text) for text in (
-        "Options:", "--output", "--regularization", "--json", "--validation PATH", "--folds",
+        "Options:", "--output", "--regularization GRID", "--json", "--validation PATH", "--folds",
         "--metric",
     )]  # fmt: skip
     assert places == sorted(places)
