@@ -38,6 +38,7 @@ IN_EVERY_RUN = {
 MOST_OF_COMMANDS = {
     "ingest data.txt --output new.zarr": 30,
     "tune data.zarr --regularization 1,8 --folds 3 --max-features 3 --output tuned.json": 38,
+    "tune data.zarr --max-features 3 --output searched.json": 42,
     "predict model.json data.zarr --output scores": 7,
     "compare model.json greedy.json data.zarr": 14,
     "bounds model.json data.zarr": 27,

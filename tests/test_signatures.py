@@ -82,7 +82,7 @@ def test_what_is_no_parameter_of_an_object_is_said():
     with pytest.raises(dr.UsageError, match="validation is 'folds'; give judged queries"):
         dr.tune(dr.from_arrays(**CALL), [1.0], validation="folds")
     with pytest.raises(dr.UsageError, match="the grid has no regularization"):
-        dr.tune(dr.from_arrays(**CALL), {"normalize": ["log"]}, validation=2)
+        dr.tune(dr.from_arrays(**CALL), {"normalize": ["log"]}, validation=2, model="rankrls")
     with pytest.raises(dr.UsageError, match=r"regularization is 1\.0"):
         dr.tune(dr.from_arrays(**CALL), {"regularization": 1.0}, validation=2)
 

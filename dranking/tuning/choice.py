@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias, get_args
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dranking.errors import UsageError
-from dranking.metrics.comparison.significance import FEWEST_QUERIES
 from dranking.tuning.settings import Setting
 
-Rule: TypeAlias = Literal["best", "one-standard-error"]
+Array = NDArray[np.float64]
+
+Rule: TypeAlias = Literal["best", "smaller"]
 
 ROUNDING = 1e-12
 """Scores at most this far apart are equal: sums over queries differ in rounding."""
+
+
+LEAST_GAIN = 0.002
+"""Gain that the rule ``smaller`` never pays for with another feature."""
 
 
 class GridPoint(Setting):
@@ -40,24 +48,53 @@ class GridPoint(Setting):
     n_effective: float
 
 
+MEASURED = ("n_features", "score", "standard_error", "n_queries", "n_effective")
+"""Keys of a `GridPoint` that are no parameters."""
+
+
+class ScoredPath(NamedTuple):
+    """The scores of the models of a path.
+
+    Attributes
+    ----------
+    points
+        The models, the one with the fewest features first.
+    errors
+        (t, t) standard errors of the differences between the scores of each two models, paired by
+        query; NaN where they are not known.
+    """
+
+    points: tuple[GridPoint, ...]
+    errors: Array
+
+
+class Preference(NamedTuple):
+    """The rule by which a model is chosen; see `choose`."""
+
+    rule: Rule
+    feature_penalty: float
+    higher_is_better: bool
+
+
 def choose(
-    grid: Sequence[GridPoint],
+    paths: Sequence[ScoredPath],
     rule: Rule = "best",
     feature_penalty: float = 0.0,
     higher_is_better: bool = True,
 ) -> GridPoint:
-    """Choose lambda and the number of features.
+    """Choose a setting and the number of features.
 
     Parameters
     ----------
-    grid
-        Points, at least one of them with a score; a point whose score is NaN is never chosen.
+    paths
+        Scored models, at least one of them with a score; a model whose score is NaN is never
+        chosen.
     rule
         ``best`` takes the best score; ties go to the smallest lambda, then to the fewest features,
-        then to the first point.
-        ``one-standard-error`` takes the fewest features with which some lambda scores within one
-        standard error of the best score; of these lambdas the best, ties to the smallest. `tune`
-        refuses it below 20 validation queries.
+        then to the first model.
+        ``smaller`` takes the setting of the best score, with the fewest features from which on no
+        larger number of features gains more than .002, or more than one standard error of the
+        gain, paired by query.
     feature_penalty
         Price of one feature in units of the score: before the rule applies, a score gets worse by
         the penalty times the number of features.
@@ -71,62 +108,66 @@ def choose(
 
     Examples
     --------
-    >>> grid = [GridPoint(regularization=1.0, n_features=k, score=s, standard_error=0.02,
-    ...                   n_queries=50, n_effective=50.0)
-    ...         for k, s in ((1, 0.40), (2, 0.49), (3, 0.50))]
-    >>> choose(grid)["n_features"], choose(grid, "one-standard-error")["n_features"]
+    >>> points = tuple(
+    ...     GridPoint(regularization=1.0, n_features=k, score=s, standard_error=0.02,
+    ...               n_queries=50, n_effective=50.0)
+    ...     for k, s in ((1, 0.40), (2, 0.49), (3, 0.50)))
+    >>> paths = [ScoredPath(points, np.full((3, 3), 0.015))]
+    >>> choose(paths)["n_features"], choose(paths, "smaller")["n_features"]
     (3, 2)
     """
     check_rule(rule, feature_penalty)
     sign = 1.0 if higher_is_better else -1.0
-    grid = [point for point in grid if not math.isnan(point["score"])]
 
     def merit(point: GridPoint) -> float:
         return sign * point["score"] - feature_penalty * point["n_features"]
 
-    near = _within(grid, merit, 0.0)
+    scored = [point for point in points_of(paths) if not math.isnan(point["score"])]
+    highest = max(map(merit, scored))
+    near = [point for point in scored if merit(point) >= highest - ROUNDING]
     best = min(near, key=lambda point: (point["regularization"], point["n_features"]))
     if rule == "best":
         return best
-    error = best["standard_error"]
-    near = _within(grid, merit, 0.0 if math.isnan(error) else error)
-    fewest = min(point["n_features"] for point in near)
-    sparsest = _within([p for p in near if p["n_features"] == fewest], merit, 0.0)
-    return min(sparsest, key=lambda point: point["regularization"])
+    path = path_of(best, paths)
+    merits = np.array([merit(point) for point in path.points])
+    gains = merits - merits[:, None]
+    allowed = np.maximum(LEAST_GAIN, np.nan_to_num(path.errors)) + ROUNDING
+    is_enough = ~np.triu(gains > allowed, k=1).any(axis=1) & ~np.isnan(merits)
+    return path.points[int(np.argmax(is_enough))]
 
 
-def default_rule(grid: Sequence[GridPoint], feature_penalty: float) -> Rule:
-    """``one-standard-error`` where the data justifies it, otherwise ``best``.
+def points_of(paths: Sequence[ScoredPath]) -> tuple[GridPoint, ...]:
+    """All models of some paths."""
+    return tuple(point for path in paths for point in path.points)
 
-    The best of many points is partly the luckiest one. The rule asks for known standard errors of
-    at least 20 effective queries, and for no price of a feature, which is another way to say how
-    much a feature must bring.
-    """
-    known = all(
-        math.isfinite(point["standard_error"]) and point["n_effective"] >= FEWEST_QUERIES
-        for point in grid
-        if not math.isnan(point["score"])
-    )
-    return "one-standard-error" if known and not feature_penalty else "best"
+
+def path_of(point: GridPoint, paths: Sequence[ScoredPath]) -> ScoredPath:
+    """The path to which a model belongs."""
+    return next(path for path in paths if any(each is point for each in path.points))
 
 
 def edge_of(point: GridPoint, grid: Sequence[GridPoint]) -> Literal["smallest", "largest"] | None:
-    """Whether a point has the smallest or the largest of several lambdas of a grid.
+    """Whether a model has the smallest or the largest of the lambdas tried, and is better for that.
 
-    None where another lambda gives the same score with as many features: a lambda beyond those
-    tried promises nothing there.
+    Its score is compared with the best score at the lambda next to its own, with all other
+    parameters equal, and at any number of features. None where these scores are equal but for
+    rounding, since a lambda beyond those tried promises nothing then.
     """
-    tried = {each["regularization"] for each in grid}
-    alike = {
-        each["regularization"]
-        for each in grid
-        if (each["score"], each["n_features"]) == (point["score"], point["n_features"])
-    }
-    if len(tried) == 1 or len(alike) > 1:
+
+    def others(each: GridPoint) -> dict[str, object]:
+        named = {"regularization", *MEASURED}
+        return {name: value for name, value in each.items() if name not in named}
+
+    alike = [each for each in grid if others(each) == others(point)]
+    tried = sorted({each["regularization"] for each in alike})
+    own = tried.index(point["regularization"])
+    if len(tried) == 1 or 0 < own < len(tried) - 1:
         return None
-    if point["regularization"] == min(tried):
-        return "smallest"
-    return "largest" if point["regularization"] == max(tried) else None
+    beside = tried[1] if own == 0 else tried[-2]
+    scores = [each["score"] for each in alike if each["regularization"] == beside]
+    if min(abs(score - point["score"]) for score in scores) <= ROUNDING:
+        return None
+    return "smallest" if own == 0 else "largest"
 
 
 def check_rule(rule: str | None, feature_penalty: float) -> None:
@@ -137,11 +178,3 @@ def check_rule(rule: str | None, feature_penalty: float) -> None:
         raise UsageError(
             f"feature_penalty is {feature_penalty}; it must be a finite number, at least 0."
         )
-
-
-def _within(
-    grid: Sequence[GridPoint], merit: Callable[[GridPoint], float], distance: float
-) -> list[GridPoint]:
-    """The points whose merit is at most `distance` below the best one."""
-    threshold = max(map(merit, grid)) - distance - ROUNDING
-    return [point for point in grid if merit(point) >= threshold]

@@ -38,6 +38,10 @@ LABELS = {
 def plot_curves(results: TuningResult | Sequence[TuningResult], *, title: str = "") -> Figure:
     """Draw the validation score against the number of features, one line per lambda.
 
+    Where scalings or forms were tried, each of them has one line, with its best lambda. The band
+    around the chosen line is one standard error of the difference to the chosen model, paired by
+    query.
+
     With a single number of features, the horizontal axis is lambda instead, and the figure has one
     line for each combination of the other tried values (for `lcra`: mu and eta0). A line has a gap
     where the training diverged. The Figure belongs to no window and no global state; `save_figure`
@@ -69,6 +73,8 @@ def plot_curves(results: TuningResult | Sequence[TuningResult], *, title: str = 
     else:
         _draw_against_lambda(axes, points)
     if len(several) == 1:
+        if against_size:
+            _draw_band(axes, several[0])
         _mark_chosen(axes, several[0], against_size)
     over = "" if len(several) == 1 else f", mean of {len(several)} folds"
     axes.set_ylabel(f"validation {measure_label(measure)}{over}")
@@ -154,13 +160,51 @@ def _keys(grid: Sequence[GridPoint]) -> tuple[tuple[str, int], ...]:
 
 def _draw_against_size(axes: Any, points: Sequence[GridPoint]) -> None:
     lines: Lines = defaultdict(list)
-    for point in points:
-        shown = (point.get("normalize", ""), lambda_label(point["regularization"]))
-        lines[", ".join(filter(None, shown))].append((point["n_features"], point["score"]))
+    for point in _shown(points):
+        kind = [str(name) for name in _preparation(point) if name is not None]
+        label = ", ".join([*kind, lambda_label(point["regularization"])])
+        lines[label].append((point["n_features"], point["score"]))
     _draw_lines(axes, lines, title=r"$\lambda$")
     axes.set_xlim(0, 1.02 * max(point["n_features"] for point in points))
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("number of features")
+
+
+def _preparation(point: GridPoint) -> tuple[str | None, str | None, str | None]:
+    """Scaling and forms of the features, and the measure by which picks were rescored."""
+    rescored = f"rescored by {point['rescore']}" if "rescore" in point else None
+    return point.get("normalize"), point.get("forms"), rescored
+
+
+def _shown(points: Sequence[GridPoint]) -> Sequence[GridPoint]:
+    """All points; where the features were prepared, those of the best lambda of each preparation.
+
+    Scores are compared as the largest, since errors are drawn for one preparation alone.
+    """
+    by_preparation: dict[tuple[Any, ...], list[GridPoint]] = defaultdict(list)
+    for point in points:
+        by_preparation[_preparation(point)].append(point)
+    if len(by_preparation) == 1:
+        return points
+    shown = []
+    for own in by_preparation.values():
+        best = max(own, key=lambda p: -math.inf if math.isnan(p["score"]) else p["score"])
+        shown += [p for p in own if p["regularization"] == best["regularization"]]
+    return shown
+
+
+def _draw_band(axes: Any, result: TuningResult) -> None:
+    """The paired standard errors of the chosen line."""
+    path = result.chosen_path
+    errors = [0.0 if math.isnan(error) else error for error in result.paired_errors]
+    axes.fill_between(
+        [point["n_features"] for point in path],
+        [point["score"] - error for point, error in zip(path, errors, strict=True)],
+        [point["score"] + error for point, error in zip(path, errors, strict=True)],
+        color="crimson",
+        alpha=0.12,
+        linewidth=0,
+    )
 
 
 def _draw_against_lambda(axes: Any, points: Sequence[GridPoint]) -> None:

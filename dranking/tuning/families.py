@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -16,6 +17,7 @@ from dranking.engine.executor import Executor
 from dranking.engine.progress import report
 from dranking.errors import DivergedError, UsageError
 from dranking.max_margin.estimator import MaxMarginRanker
+from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.models.linear.checks import check_training_data
 from dranking.models.linear.estimator import LinearRanker
 from dranking.models.linear.model import LinearModel
@@ -28,7 +30,9 @@ from dranking.rankrls import checked_weights
 from dranking.rankrls.checked_weights import CheckedRidge
 from dranking.rankrls.estimator import RankRLS
 from dranking.rankrls.greedy.estimator import GreedyRankRLS, warn_of_rounding
+from dranking.rankrls.greedy.options import Rescore
 from dranking.rankrls.greedy.path import Selection, SelectionRules
+from dranking.rankrls.greedy.rescoring import Rescoring
 from dranking.rankrls.greedy.selection import select_paths
 from dranking.rankrls.grid_errors import leave_query_out
 from dranking.rankrls.leave_query_out.predictions import with_exact_ties
@@ -41,7 +45,10 @@ ModelName: TypeAlias = Literal[
     "greedy-rankrls", "rankrls", "ranksvm", "ranksvm-hinge", "ranklogistic", "max-margin", "spd",
     "lcra",
 ]  # fmt: skip
-GridPoints: TypeAlias = Sequence[GridPoint]
+N_RESCORED = 5
+"""Number of candidates that a round of a selection scores again."""
+
+GridPoints: TypeAlias = Sequence[Sequence[GridPoint]]
 Fit: TypeAlias = Callable[[Dataset, Setting, Executor], LinearRanker]
 
 
@@ -57,7 +64,8 @@ class Family(NamedTuple):
         indices of its features.
     lqo_errors
         Function from data, lambdas and a largest number of features to the squared leave-query-out
-        error of every model, summed over queries; None for a kind of model that would need refits.
+        errors of the models of each lambda, summed over queries; None for a kind of model that
+        would need refits.
     """
 
     paths: Callable[[Dataset, Sequence[Setting], int, Executor], list[ModelPath]]
@@ -102,20 +110,30 @@ def family_of(
     return Family(partial(refitted_paths, fit), partial(fit_on_all_features, fit))
 
 
+def greedy_family(convention: str = DEFAULT_CONVENTION) -> Family:
+    """Greedy RankRLS; picks that the search has rescored are rescored under the convention."""
+    return Family(partial(greedy_paths, convention), partial(fit_greedy, convention), greedy_errors)
+
+
 def greedy_paths(
-    train: Dataset, settings: Sequence[Setting], size: int, executor: Executor
+    convention: str, train: Dataset, settings: Sequence[Setting], size: int, executor: Executor
 ) -> list[ModelPath]:
-    """Greedy selections of up to `size` features, all lambdas in lockstep."""
-    rules = SelectionRules(size)
-    found = select_paths(train, lambdas_of(settings), rules, executor=executor)
-    _warn_of_worst(found, train)
-    return _model_paths(found)
+    """Greedy selections of up to `size` features; lambdas with the same rescoring in lockstep."""
+    paths = []
+    for measure, alike in groupby(settings, key=lambda setting: setting.get("rescore")):
+        group = list(alike)
+        rules = SelectionRules(size, rescoring=Rescoring.of(measure, N_RESCORED, convention))
+        found = select_paths(train, lambdas_of(group), rules, executor=executor)
+        _warn_of_worst(found, train)
+        named = zip(_model_paths(found), group, strict=True)
+        paths += [path._replace(setting=setting) for path, setting in named]
+    return paths
 
 
 def lqo_prediction_sums(
     train: Dataset, lambdas: Sequence[float], size: int, criterion: Criterion, executor: Executor
 ) -> tuple[list[ModelPath], Array]:
-    """Greedy selections, and the (N_SUMS, n_models) sums of their leave-query-out predictions."""
+    """Greedy selections, and the sums of their leave-query-out predictions; see `query_sums`."""
     found = select_paths(
         train,
         lambdas,
@@ -128,16 +146,19 @@ def lqo_prediction_sums(
 
 
 def prediction_sums(criterion: Criterion, block: QueryBlock, scores: Array) -> Array:
-    """(N_SUMS, n_models) sums over the queries of a block with (n_models, n_documents) scores."""
-    tied = [with_exact_ties(block, row) for row in scores]
-    return np.stack([score_sums(block, row, criterion) for row in tied], axis=1)
+    """Sums over the queries of a block with (n_models, n_documents) scores; see `query_sums`."""
+    tied = np.array([with_exact_ties(block, row) for row in scores])
+    return score_sums(block, tied, criterion, len(scores))
 
 
 def fit_greedy(
-    train: Dataset, setting: Setting, size: int, executor: Executor
+    convention: str, train: Dataset, setting: Setting, size: int, executor: Executor
 ) -> tuple[LinearModel, Sequence[int]]:
     """Greedy RankRLS with the chosen setting and number of features."""
-    ranker = GreedyRankRLS(n_features=size, regularization=setting["regularization"])
+    rescore = Rescore(setting.get("rescore"), N_RESCORED, convention)
+    ranker = GreedyRankRLS(
+        n_features=size, regularization=setting["regularization"], rescore=rescore
+    )
     ranker.fit(train, executor=executor)
     return ranker.to_model(), ranker.selected_
 
@@ -149,9 +170,11 @@ def greedy_errors(
     found = select_paths(train, lambdas, SelectionRules(size), executor=executor)
     _warn_of_worst(found, train)
     return [
-        _error_point(train, path.regularization, k, error)
+        [
+            _error_point(train, path.regularization, k, error)
+            for k, error in enumerate(path.lqo_error, start=1)
+        ]
         for path in found.paths
-        for k, error in enumerate(path.lqo_error, start=1)
     ]
 
 
@@ -162,7 +185,7 @@ def rankrls_errors(
     check_training_data(train)
     errors = leave_query_out(train, lambdas, executor).lqo_error.tolist()
     return [
-        _error_point(train, value, size, error)
+        [_error_point(train, value, size, error)]
         for value, error in zip(lambdas, errors, strict=True)
     ]
 
@@ -293,7 +316,7 @@ def tunable_of(model: str) -> tuple[str, ...]:
 
 
 FAMILIES: dict[str, Family] = {
-    "greedy-rankrls": Family(greedy_paths, fit_greedy, greedy_errors),
+    "greedy-rankrls": greedy_family(),
     "rankrls": Family(
         rankrls_paths,
         partial(fit_on_all_features, partial(fitted_ranker, RankRLS, {}, {})),
@@ -301,6 +324,9 @@ FAMILIES: dict[str, Family] = {
     ),
 }
 """Kinds of models whose settings share work."""
+
+SUMMED = tuple(FAMILIES)
+"""Kinds of models whose lambda is that of a sum over documents, and grows with the data."""
 
 RANKERS: dict[str, Callable[..., LinearRanker]] = {
     "ranksvm": RankSVM,

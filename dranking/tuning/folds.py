@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,9 @@ class QueryKFold:
         Number of folds: at least 2, and at most the number of queries.
     seed
         Salt of the digests, at least 0.
+    n_repeats
+        Number of times that the queries are split, at least 1; the seed grows by 1 each time. Every
+        query is held out as often.
 
     Examples
     --------
@@ -43,6 +46,7 @@ class QueryKFold:
 
     n_folds: int
     seed: int = 0
+    n_repeats: int = 1
 
     def check(self, n_queries: int) -> None:
         """Raise an error unless so many queries can be split into the folds.
@@ -50,7 +54,8 @@ class QueryKFold:
         Raises
         ------
         UsageError
-            If there are fewer than two folds, or more folds than queries, or the seed is negative.
+            If there are fewer than two folds, or more folds than queries, the seed is negative, or
+            the queries are split less than once.
         """
         if not 2 <= self.n_folds <= n_queries:
             raise UsageError(
@@ -59,6 +64,8 @@ class QueryKFold:
             )
         if self.seed < 0:
             raise UsageError(f"the seed of the folds is {self.seed}; it must be at least 0.")
+        if self.n_repeats < 1:
+            raise UsageError(f"n_repeats is {self.n_repeats}; split the queries at least once.")
 
     def assign(self, query_ids: Sequence[Any]) -> NDArray[np.int64]:
         """(n_queries,) the fold in which each query is held out; errors as in `check`."""
@@ -85,15 +92,18 @@ def split_queries(
 ) -> Iterator[tuple[Dataset, Dataset]]:
     """Yield the training queries and the validation queries of each fold; reads no features.
 
-    Queries without labels are trained on in all folds, and never held out.
+    With `n_repeats`, the folds of every repetition follow. Queries without labels are trained on in
+    all folds, and never held out.
     """
     folds.check(dataset.n_queries)
-    labelled, keys = query_keys(dataset, folds, executor)
-    fold = np.full(len(keys), -1)
-    fold[labelled] = folds.deal(keys[labelled])
-    for index in range(folds.n_folds):
-        validation = fold == index
-        yield dataset.select_queries(~validation), dataset.select_queries(validation)
+    for repeat in range(folds.n_repeats):
+        dealt = replace(folds, seed=folds.seed + repeat)
+        labelled, keys = query_keys(dataset, dealt, executor)
+        fold = np.full(len(keys), -1)
+        fold[labelled] = dealt.deal(keys[labelled])
+        for index in range(folds.n_folds):
+            validation = fold == index
+            yield dataset.select_queries(~validation), dataset.select_queries(validation)
 
 
 def query_keys(

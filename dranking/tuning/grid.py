@@ -16,12 +16,13 @@ from dranking.engine.progress import report
 from dranking.metrics.conventions import Convention
 from dranking.metrics.evaluate import evaluate_queries
 from dranking.models.linear.scoring import Transforms, linear_scores, locate_features
-from dranking.tuning.choice import GridPoint
+from dranking.tuning.choice import GridPoint, ScoredPath
 from dranking.tuning.settings import Setting
 
 Array = NDArray[np.float64]
 
 N_SUMS = 6
+"""Rows of sums that every model has; one row for each model of the same path follows."""
 
 
 class ModelPath(NamedTuple):
@@ -74,8 +75,9 @@ def validation_sums(
 
     Returns
     -------
-    (N_SUMS, n_models) float64 sums over the queries for `grid_points`, the models of the first path
-    first; NaN for a model whose training diverged. Sums of several data sets can be added.
+    (N_SUMS + t, n_models) float64 sums over the queries for `grid_points`, as in `query_sums`, the
+    models of the first path first; t is the length of the longest path. NaN for a model whose
+    training diverged. Sums of several data sets can be added.
 
     Raises
     ------
@@ -87,7 +89,8 @@ def validation_sums(
     needed = tuple(step.restricted(used) for step in train.preparation)
     columns, missing = locate_features(names, needed, validation)
     local = [path._replace(selected=np.searchsorted(used, path.selected)) for path in paths]
-    total = np.zeros((N_SUMS, sum(len(path.weights) for path in paths)))
+    lengths = [len(path.weights) for path in paths]
+    total = np.zeros((N_SUMS + max(lengths), sum(lengths)))
     parts = map_blocks(
         block_sums,
         validation,
@@ -112,52 +115,105 @@ def block_sums(
     for transform in transforms:
         block = transform.apply(block)
     columns = block.features.tocsc() if block.is_sparse else np.asfortranarray(block.features)
-    models = ((path.selected, weights) for path in paths for weights in path.weights)
-    sums = []
-    for selected, weights in models:
-        if np.isnan(weights).any():
-            sums.append(np.full(N_SUMS, np.nan))
-            continue
-        # Scores are summed in the order of a model file's features, so that ties are the same.
-        order = np.argsort(selected[: len(weights)])
-        scores = linear_scores(columns[:, selected[order]], weights[order])
-        sums.append(score_sums(block, scores, criterion))
-    return np.stack(sums, axis=1)
+    longest, sums = max(len(path.weights) for path in paths), []
+    for path in paths:
+        scores = np.stack([_scores(columns, path.selected, weights) for weights in path.weights])
+        sums.append(score_sums(block, scores, criterion, longest))
+    return np.concatenate(sums, axis=1)
 
 
-def score_sums(block: QueryBlock, scores: Array, criterion: Criterion) -> Array:
-    """(N_SUMS,) sums over the queries of a block with (n_documents,) scores."""
+def _scores(columns: Any, selected: NDArray[np.intp], weights: Array) -> Array:
+    """(n_documents,) scores by a model, NaN if its training diverged."""
+    if np.isnan(weights).any():
+        return np.full(columns.shape[0], np.nan)
+    # Scores are summed in the order of a model file's features, so that ties are the same.
+    order = np.argsort(selected[: len(weights)])
+    return linear_scores(columns[:, selected[order]], weights[order])
+
+
+def score_sums(block: QueryBlock, scores: Array, criterion: Criterion, n_rows: int) -> Array:
+    """Sums over the queries of a block with (t, n_documents) scores; see `query_sums`."""
     measure, convention = criterion
-    values = evaluate_queries(block, scores, [measure], convention)[measure]
-    return query_sums(values, block.weights)
+    diverged = np.isnan(scores).any(axis=1)
+    values = np.zeros((len(scores), block.n_queries))
+    for model in np.flatnonzero(~diverged):
+        values[model] = evaluate_queries(block, scores[model], [measure], convention)[measure]
+    sums = query_sums(values, block.weights, n_rows)
+    sums[:, diverged] = np.nan
+    return sums
 
 
-def query_sums(values: Array, weights: Array) -> Array:
-    """(N_SUMS,) number of queries that count; their sums of w, w^2, w v, w^2 v and w^2 v^2."""
+def query_sums(values: Array, weights: Array, n_rows: int) -> Array:
+    """Sums over queries of the (t, n_queries) values v of t models, with (n_queries,) weights w.
+
+    Returns
+    -------
+    (N_SUMS + n_rows, t): for each model the number of queries that count; their sums of w, w^2,
+    w v, w^2 v and w^2 v^2; and the sums of w^2 v u with the values u of the first model, the second
+    and so on, with zeros in the rows behind the last model.
+    """
+    n_models = len(values)
+    sums = np.zeros((N_SUMS + n_rows, n_models))
     counted = ~np.isnan(values) & (weights > 0)
-    v, w = values[counted], weights[counted]
-    return np.array(
-        [len(v), w.sum(), (w * w).sum(), (w * v).sum(), (w * w * v).sum(), (w * w * v * v).sum()]
+    v = np.where(counted, values, 0.0)
+    w = np.where(counted, weights, 0.0)
+    sums[:N_SUMS] = (
+        counted.sum(axis=1),
+        w.sum(axis=1),
+        (w * w).sum(axis=1),
+        (w * v).sum(axis=1),
+        (w * w * v).sum(axis=1),
+        (w * w * v * v).sum(axis=1),
     )
+    sums[N_SUMS : N_SUMS + n_models] = (w * v) @ (w * v).T
+    return sums
 
 
 def grid_points(paths: Sequence[ModelPath], sums: Array) -> tuple[GridPoint, ...]:
     """Mean and standard error of every model, from the sums over all queries."""
-    means, errors = mean_and_error(sums)
-    counts = np.nan_to_num(sums[0]).astype(int)
-    models = [(path, len(weights)) for path in paths for weights in path.weights]
-    columns = (means.tolist(), errors.tolist(), counts.tolist(), effective_queries(sums).tolist())
-    return tuple(
-        GridPoint(
-            **path.setting,
-            n_features=size,
-            score=mean,
-            standard_error=error,
-            n_queries=n,
-            n_effective=effective,
+    return tuple(chain.from_iterable(path.points for path in scored_paths(paths, sums)))
+
+
+def scored_paths(paths: Sequence[ModelPath], sums: Array) -> list[ScoredPath]:
+    """Mean and errors of the models of every path, from the sums over all queries."""
+    scored, first = [], 0
+    for path in paths:
+        own = sums[:, first : first + len(path.weights)]
+        first += len(path.weights)
+        means, errors = mean_and_error(own)
+        counts = np.nan_to_num(own[0]).astype(int)
+        columns = means.tolist(), errors.tolist(), counts.tolist(), effective_queries(own).tolist()
+        points = tuple(
+            GridPoint(
+                **path.setting,
+                n_features=len(weights),
+                score=mean,
+                standard_error=error,
+                n_queries=n,
+                n_effective=effective,
+            )
+            for weights, mean, error, n, effective in zip(path.weights, *columns, strict=True)
         )
-        for (path, size), mean, error, n, effective in zip(models, *columns, strict=True)
-    )
+        scored.append(ScoredPath(points, paired_errors(own)))
+    return scored
+
+
+def paired_errors(sums: Array) -> Array:
+    """(t, t) standard errors of the differences of the means of t models of a path.
+
+    The values of a query are paired; the error is that of `mean_and_error` for the differences.
+    """
+    n, w, w2, wv, w2v, _ = sums[:N_SUMS]
+    products = sums[N_SUMS : N_SUMS + len(n)]
+    squares = np.diag(products)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = wv / w
+        by = means[:, None] - means
+        spread = squares[:, None] + squares - products - products.T
+        spread = spread - 2.0 * by * (w2v[:, None] - w2v) + by * by * w2
+        error = np.sqrt(np.maximum(spread, 0.0) * (n / (n - 1))) / w
+    found: Array = np.where(n > 1, error, np.nan)
+    return found
 
 
 def effective_queries(sums: Array) -> Array:
@@ -166,7 +222,7 @@ def effective_queries(sums: Array) -> Array:
     Parameters
     ----------
     sums
-        (N_SUMS, n_models) sums of `query_sums`. Where no query counts, the number is NaN.
+        (at least N_SUMS, n_models) sums of `query_sums`. Where no query counts, the number is NaN.
     """
     with np.errstate(invalid="ignore"):
         # Rounding must not make 19.999... of 20 equal weights.
@@ -186,14 +242,14 @@ def mean_and_error(sums: Array) -> tuple[Array, Array]:
     Parameters
     ----------
     sums
-        (N_SUMS, n_models) sums of `query_sums`.
+        (at least N_SUMS, n_models) sums of `query_sums`.
 
     Returns
     -------
     Two (n_models,) arrays; both are NaN where no query counts, the error also where one query
     counts.
     """
-    n, w, w2, wv, w2v, w2v2 = sums
+    n, w, w2, wv, w2v, w2v2 = sums[:N_SUMS]
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = wv / w
         # Rounding can make a variance of 0 negative.

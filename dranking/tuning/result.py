@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from dranking.metrics.measures.by_name import SQUARED_ERROR
+from dranking.metrics.measures.by_name import SQUARED_ERROR, higher_is_better
 from dranking.metrics.overlap import Overlap
 from dranking.models.linear.model import LinearModel
 from dranking.models.linear.options import json_ready
-from dranking.tuning.choice import GridPoint, Rule
+from dranking.tuning.choice import MEASURED, GridPoint, Rule
 from dranking.tuning.grid import Criterion
 from dranking.tuning.settings import Setting
 
@@ -33,6 +33,25 @@ class Chosen(Setting):
     score: float
 
 
+class HeldOut(NamedTuple):
+    """The score of a whole search on queries that had no part in it.
+
+    Attributes
+    ----------
+    score, standard_error
+        Mean of the measure over the queries held out, and its standard error.
+    n_queries
+        Number of these queries that count.
+    n_folds
+        Number of folds of queries on which the search was repeated without the fold.
+    """
+
+    score: float
+    standard_error: float
+    n_queries: int
+    n_folds: int
+
+
 @dataclass(frozen=True, eq=False)
 class TuningResult:
     """The result of a search.
@@ -40,8 +59,8 @@ class TuningResult:
     Attributes
     ----------
     chosen
-        ``{"regularization", "n_features", "score"}`` of the chosen point; with ``mu``, ``eta0`` and
-        ``normalize`` if the search chose these.
+        ``{"regularization", "n_features", "score"}`` of the chosen point; with ``mu``, ``eta0``,
+        ``normalize`` and ``forms`` if the search chose these.
     best
         The point of the best score, after the penalty; the chosen point may have fewer features.
     rule
@@ -50,15 +69,23 @@ class TuningResult:
         0-based indices of the final model's features; for a greedy model in selection order.
     grid
         ``{"regularization", "n_features", "score", "standard_error", "n_queries", "n_effective"}``
-        of every tried model, with ``mu``, ``eta0`` and ``normalize`` as in `chosen`; the scaling
-        changes slowest, then lambda, the number of features fastest. The score is NaN where the
-        training diverged in at least one fold.
+        of every tried model, with ``mu``, ``eta0``, ``normalize`` and ``forms`` as in `chosen`; the
+        scaling or the forms change slowest, then lambda, the number of features fastest. The score
+        is NaN where the training diverged in at least one fold.
+    paired_errors
+        Standard errors, paired by query, of the differences between the score of the chosen point
+        and the scores of each number of features with the chosen setting.
     model
         The model trained on all training data with the chosen setting.
     metric, convention
         Names of the metric and of its convention.
     trained_on
         How many of the queries of the validation data are trained on; None without such data.
+    held_out
+        The score of the default search on queries that had no part in it; None for other searches,
+        with validation data, and for lack of time or queries.
+    left_out
+        What the default search did not try, for lack of time.
     """
 
     chosen: Chosen
@@ -66,10 +93,13 @@ class TuningResult:
     rule: Rule
     selected: tuple[int, ...]
     grid: tuple[GridPoint, ...]
+    paired_errors: tuple[float, ...]
     model: LinearModel
     metric: str
     convention: str
     trained_on: Overlap | None = None
+    held_out: HeldOut | None = None
+    left_out: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         def of(point: Chosen) -> str:
@@ -83,13 +113,51 @@ class TuningResult:
             f"{self.metric} of {len(self.grid):,} models)"
         )
 
+    @property
+    def chosen_path(self) -> tuple[GridPoint, ...]:
+        """The points of the grid with the chosen setting, one for each number of features."""
+        own = {k: v for k, v in self.chosen.items() if k not in MEASURED}
+        setting = [{k: v for k, v in p.items() if k not in MEASURED} for p in self.grid]
+        return tuple(p for p, of in zip(self.grid, setting, strict=True) if of == own)
+
+    @property
+    def measured_on(self) -> str:
+        """The data of the scores in the grid: held-out folds, for example."""
+        return str(self.model.provenance["metrics"]["data"])
+
+    @property
+    def said(self) -> list[str]:
+        """Sentences about the choice: its score on other queries, and its price in features."""
+        sentences = []
+        if self.held_out is not None:
+            score, error, n_queries, n_folds = self.held_out
+            sentences.append(
+                f"held-out queries: {score:.4f} +- {error:.4f} ({n_queries:,} queries), the whole "
+                f"search repeated without each of {n_folds} folds"
+            )
+        elif self.trained_on is not None:
+            sentences.append(f"validation: {self.trained_on.text}")
+        if (half := self.chosen["n_features"] // 2) and len(self.chosen_path) > 1:
+            [other] = [p for p in self.chosen_path if p["n_features"] == half]
+            error = self.paired_errors[half - 1]
+            lost = abs(self.chosen["score"] - other["score"])
+            worse = other["score"] < self.chosen["score"]
+            if not higher_is_better(self.metric):
+                worse = not worse
+            more = "worse" if worse else "better"
+            known = "" if math.isnan(error) else f" +- {error:.4f}"
+            count = "1 feature" if half == 1 else f"{half} features"
+            sentences.append(f"with {count}, half as many: {lost:.4f}{known} {more}")
+        sentences += [f"not tried, for lack of time: {what}" for what in self.left_out]
+        return sentences
+
     def to_frame(self) -> pd.DataFrame:
         """The grid as a pandas DataFrame, a row for each tried model."""
         frame: pd.DataFrame = self.to_table().to_pandas()
         return frame
 
     def as_json(self) -> dict[str, Any]:
-        """``{"chosen", "best", "rule", "selected", "grid", "trained_on"}``, for JSON.
+        """The attributes but for model, metric and convention, for JSON.
 
         Null stands for the score of a diverged training, for an unknown standard error and for an
         eta0 that follows from the data; "inf" is the eta0 of pure Pegasos.
@@ -101,6 +169,9 @@ class TuningResult:
             "rule": self.rule,
             "selected": list(self.selected),
             "grid": grid,
+            "paired_errors": [json_value(error) for error in self.paired_errors],
+            "held_out": None if self.held_out is None else self.held_out._asdict(),
+            "left_out": list(self.left_out),
             "trained_on": None if self.trained_on is None else self.trained_on.as_json(),
         }
 
@@ -110,9 +181,13 @@ class TuningResult:
 
 
 def with_provenance(
-    model: LinearModel, search: dict[str, Any], criterion: Criterion, point: GridPoint
+    model: LinearModel,
+    search: dict[str, Any],
+    criterion: Criterion,
+    point: GridPoint,
+    held_out: HeldOut | None = None,
 ) -> LinearModel:
-    """The model with the search and its validation score in the provenance."""
+    """The model with the search and its scores in the provenance."""
     total = "sums" if criterion.measure == SQUARED_ERROR else "means"
     metrics = {
         "data": next(name for key, name in MEASURED_ON.items() if key in search),
@@ -120,6 +195,8 @@ def with_provenance(
         total: {criterion.measure: point["score"]},
         "standard_errors": {criterion.measure: json_value(point["standard_error"])},
     }
+    if held_out is not None:
+        metrics["held_out"] = held_out._asdict()
     provenance = {**model.provenance, "tuning": search, "metrics": metrics}
     return model.model_copy(update={"provenance": provenance})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -14,16 +14,25 @@ from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
 from dranking.metrics.comparison.significance import FEWEST_QUERIES
 from dranking.metrics.measures.by_name import SQUARED_ERROR
-from dranking.tuning.choice import GridPoint, Rule
-from dranking.tuning.families import FAMILIES, Family, ModelName, lambdas_of, lqo_prediction_sums
+from dranking.tuning.choice import GridPoint, Rule, ScoredPath
+from dranking.tuning.families import (
+    FAMILIES,
+    SUMMED,
+    Family,
+    ModelName,
+    lambdas_of,
+    lqo_prediction_sums,
+)
 from dranking.tuning.folds import QueryKFold, split_queries
 from dranking.tuning.grid import (
     Array,
     Criterion,
+    ModelPath,
     effective_queries,
-    grid_points,
+    scored_paths,
     validation_sums,
 )
+from dranking.tuning.preparation import Preparation
 from dranking.tuning.settings import Setting
 
 LEAVE_QUERY_OUT: Final = "leave-query-out"
@@ -31,10 +40,13 @@ LEAVE_QUERY_OUT: Final = "leave-query-out"
 Validation: TypeAlias = Dataset | QueryKFold | Literal["leave-query-out"]
 """The data on which models are measured: judged queries, folds, or leave-query-out predictions."""
 
+Split: TypeAlias = tuple[Dataset, Dataset]
+"""Training queries, and the queries on which their models are measured."""
+
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """The settings that a search tries, and the criterion by which it compares them.
+    """The models that a search tries, and the criterion by which it compares them.
 
     Attributes
     ----------
@@ -42,8 +54,6 @@ class SearchPlan:
         Kind of model.
     family
         Trains and scores models of this kind.
-    settings
-        The settings to try.
     size
         Largest number of features.
     criterion
@@ -51,22 +61,46 @@ class SearchPlan:
     validation
         How models are measured, as in `tune`.
     rule
-        How a point of the grid is chosen; None means the default rule.
+        How a model is chosen.
     executor
         Runs the tasks.
     """
 
     model: ModelName
     family: Family
-    settings: Sequence[Setting]
     size: int
     criterion: Criterion
     validation: Validation
-    rule: Rule | None
+    rule: Rule
     executor: Executor
 
-    def scores(self, train: Dataset) -> tuple[GridPoint, ...]:
-        """Scores of all models that are trained on a data set.
+    def splits(self, train: Dataset) -> list[Split] | None:
+        """Training data with the queries to measure on; None with leave-query-out predictions."""
+        if isinstance(self.validation, Dataset):
+            return [(train, self.validation)]
+        if isinstance(self.validation, QueryKFold):
+            return list(split_queries(train, self.validation, self.executor))
+        return None
+
+    def scores(
+        self,
+        train: Dataset,
+        splits: Sequence[Split] | None,
+        preparation: Preparation,
+        settings: Sequence[Setting],
+    ) -> list[ScoredPath]:
+        """Scores of the models with some settings.
+
+        Parameters
+        ----------
+        train
+            All training data.
+        splits
+            As `splits` returns them.
+        preparation
+            Preparation of the features, which is fitted to the training queries of every split.
+        settings
+            The settings; lambda is that of all training data.
 
         Raises
         ------
@@ -76,58 +110,86 @@ class SearchPlan:
         DataError
             If no validation query counts for the measure.
         """
-        if isinstance(self.validation, Dataset):
-            return score_validation(self, [(train, self.validation)])
-        if isinstance(self.validation, QueryKFold):
-            return score_validation(
-                self, list(split_queries(train, self.validation, self.executor))
-            )
+        if splits is not None:
+            return score_splits(self, train, splits, preparation, settings)
+        prepared = preparation.of(train, self.executor)
+        settings = [preparation.added_to(setting) for setting in settings]
         if self.criterion.measure == SQUARED_ERROR:
-            return score_lqo_errors(self, train)
-        return score_lqo_predictions(self, train)
+            return score_lqo_errors(self, prepared, settings)
+        return score_lqo_predictions(self, prepared, settings)
 
 
-def score_validation(
-    plan: SearchPlan, splits: Sequence[tuple[Dataset, Dataset]]
-) -> tuple[GridPoint, ...]:
+def score_splits(
+    plan: SearchPlan,
+    train: Dataset,
+    splits: Sequence[Split],
+    preparation: Preparation,
+    settings: Sequence[Setting],
+) -> list[ScoredPath]:
     """Scores of the models of every split on the split's validation data."""
     parts: list[Array] = []
-    for training, validation in splits:
-        paths = plan.family.paths(training, plan.settings, plan.size, plan.executor)
-        parts.append(validation_sums(paths, training, validation, plan.criterion, plan.executor))
+    paths: list[ModelPath] = []
+    for rest, validation in splits:
+        prepared = preparation.of(rest, plan.executor)
+        share = share_of(rest, train) if plan.model in SUMMED else 1.0
+        own = [
+            cast(Setting, {**setting, "regularization": setting["regularization"] * share})
+            for setting in settings
+        ]
+        found = plan.family.paths(prepared, own, plan.size, plan.executor)
+        paths = [
+            path._replace(setting=preparation.added_to(setting))
+            for path, setting in zip(found, settings, strict=True)
+        ]
+        parts.append(validation_sums(paths, prepared, validation, plan.criterion, plan.executor))
         report("tune", len(parts), len(splits))
-    total = np.sum(parts, axis=0)
+    n_repeats = plan.validation.n_repeats if isinstance(plan.validation, QueryKFold) else 1
+    total = np.sum(parts, axis=0) / n_repeats
     _check_scores(total, plan)
-    return grid_points(paths, total)
+    return scored_paths(paths, total)
 
 
-def score_lqo_predictions(plan: SearchPlan, train: Dataset) -> tuple[GridPoint, ...]:
+def share_of(part: Dataset, train: Dataset) -> float:
+    """Share of a part in the labelled documents, by which the lambda of a sum is reduced."""
+    return (part.n_documents - part.n_unlabelled) / (train.n_documents - train.n_unlabelled)
+
+
+def score_lqo_predictions(
+    plan: SearchPlan, train: Dataset, settings: Sequence[Setting]
+) -> list[ScoredPath]:
     """Scores of the leave-query-out predictions of every model."""
     if plan.model != "greedy-rankrls":
         raise UsageError(
             f"leave-query-out predictions exist for greedy-rankrls, not for {plan.model}; for "
             f"rankrls, use the measure {SQUARED_ERROR}."
         )
-    lambdas = lambdas_of(plan.settings)
+    lambdas = lambdas_of(settings)
     paths, sums = lqo_prediction_sums(train, lambdas, plan.size, plan.criterion, plan.executor)
     _check_scores(sums, plan)
-    return grid_points(paths, sums)
+    named = [path._replace(setting=s) for path, s in zip(paths, settings, strict=True)]
+    return scored_paths(named, sums)
 
 
-def score_lqo_errors(plan: SearchPlan, train: Dataset) -> tuple[GridPoint, ...]:
+def score_lqo_errors(
+    plan: SearchPlan, train: Dataset, settings: Sequence[Setting]
+) -> list[ScoredPath]:
     """Squared leave-query-out errors of every model, without documents."""
     if plan.family.lqo_errors is None:
         known = " and ".join(FAMILIES)
         raise UsageError(
             f"the leave-query-out {SQUARED_ERROR} exists for {known}, not for {plan.model}."
         )
-    if plan.rule == "one-standard-error":
+    if plan.rule == "smaller":
         raise UsageError(
             f"rule {plan.rule!r} needs the standard error of a score, and of {SQUARED_ERROR} only "
             "the sum over queries is known. Take the rule 'best', or a feature penalty."
         )
-    lambdas = lambdas_of(plan.settings)
-    return tuple(plan.family.lqo_errors(train, lambdas, plan.size, plan.executor))
+    found = []
+    by_lambda = plan.family.lqo_errors(train, lambdas_of(settings), plan.size, plan.executor)
+    for points, setting in zip(by_lambda, settings, strict=True):
+        named = tuple(cast(GridPoint, {**point, **setting}) for point in points)
+        found.append(ScoredPath(named, np.full((len(named), len(named)), np.nan)))
+    return found
 
 
 def _check_scores(sums: Array, plan: SearchPlan) -> None:
@@ -140,7 +202,7 @@ def _check_scores(sums: Array, plan: SearchPlan) -> None:
         )
     effective = np.nan_to_num(effective_queries(sums), nan=np.inf)
     fewest = int(np.argmin(effective))
-    if rule == "one-standard-error" and effective[fewest] < FEWEST_QUERIES:
+    if rule == "smaller" and effective[fewest] < FEWEST_QUERIES:
         n_queries = sums[0, fewest]
         weighed = f", as much as {effective[fewest]:.1f} of equal weight"
         raise UsageError(

@@ -10,11 +10,8 @@ from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.null_fill import NullPolicy
 from dranking.data.roles import DEFAULT_COLUMNS
-from dranking.data.scaling import Normalize, scaled
 from dranking.data.tables.any_table import is_dask_frame, is_table
 from dranking.engine.choose_executor import get_executor
-from dranking.engine.executor import Executor
-from dranking.engine.map_blocks import blocks_on
 from dranking.errors import DivergedError, TuningWarning, UsageError, warn_user
 from dranking.ingestion.dask_collections import as_dataset, training_dataset
 from dranking.ingestion.open import open_dataset
@@ -23,36 +20,66 @@ from dranking.metrics.measures.by_name import SQUARED_ERROR, get_measure, higher
 from dranking.models.linear.model import LinearModel
 from dranking.models.linear.options import json_ready
 from dranking.models.linear.query_record import overlap_of
-from dranking.tuning.choice import GridPoint, Rule, check_rule, choose, default_rule, edge_of
-from dranking.tuning.families import Family, ModelName, family_of, tunable_of
+from dranking.tuning.automatic import (
+    FOLDS,
+    N_FEATURES,
+    Clock,
+    default_search,
+    held_out_score,
+    possible_forms,
+)
+from dranking.tuning.choice import (
+    GridPoint,
+    Preference,
+    Rule,
+    ScoredPath,
+    check_rule,
+    choose,
+    edge_of,
+    path_of,
+    points_of,
+)
+from dranking.tuning.families import ModelName, family_of, greedy_family, tunable_of
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.grid import Criterion
+from dranking.tuning.preparation import Preparation
 from dranking.tuning.result import Chosen, TuningResult, with_provenance
 from dranking.tuning.scores import LEAVE_QUERY_OUT, SearchPlan, Validation
-from dranking.tuning.settings import Axes, check_axes, setting_of, setting_text, settings_of
+from dranking.tuning.settings import (
+    Setting,
+    check_axes,
+    setting_of,
+    setting_text,
+    settings_of,
+)
 
 
 def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has options
     train: Any,
-    grid: Iterable[float] | Mapping[str, Iterable[Any]],
+    grid: Iterable[float] | Mapping[str, Iterable[Any]] | None = None,
     *,
-    validation: Any,
+    validation: Any = None,
     model: ModelName = "greedy-rankrls",
     parameters: Mapping[str, Any] | None = None,
-    unlabelled: Any = None,
     max_features: int | None = None,
-    metric: str = "map",
+    metric: str = "ndcg@10",
     convention: str | Convention = DEFAULT_CONVENTION,
-    rule: Rule | None = None,
+    rule: Rule = "best",
     feature_penalty: float = 0.0,
     null: NullPolicy = "error",
+    time_limit: float | None = None,
     executor: Any = None,
 ) -> TuningResult:
-    """Choose lambda, the number of features and other parameters, and train the chosen model.
+    """Choose the parameters of a ranker, and train the chosen model.
+
+    Without `grid`, greedy RankRLS is searched by default: sets of forms of the features, lambda and
+    up to 20 features, by twice five folds of queries; `held_out` of the result is the score of the
+    whole search on queries that had no part in it.
 
     For ``greedy-rankrls``, one selection for each lambda gives the models of every number of
     features, and all lambdas share each pass over the training data. One pass over the validation
-    data measures all models.
+    data measures all models. Whatever is fitted to the training data (selection, scaling, forms)
+    is fitted anew without the queries that a model is measured on.
 
     Parameters
     ----------
@@ -62,53 +89,57 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     grid
         Values of lambda to try, each above 0; or the values of several parameters by name, which
         are tried in all combinations, as in ``{"regularization": [1, 8], "normalize": ["none",
-        "log"]}``. Order and repetitions of numbers do not matter. The parameters are:
+        "log"]}``. Order and repetitions of numbers do not matter. None means the default search of
+        ``greedy-rankrls``. The parameters are:
 
-        - ``regularization``: lambda.
+        - ``regularization``: lambda for all training data. In folds, the lambda of RankRLS and
+          greedy RankRLS, a sum over documents, is smaller by the share of the documents.
         - ``mu``, for ``lcra``: strength of the co-regularisation.
         - ``eta0``, for ``spd`` and ``lcra``: first step length; None means the length that follows
           from the data. A setting whose training diverges in at least one fold causes a warning and
           is never chosen.
         - ``normalize``: scaling of the features, "none", "query-minmax", "standard", "log", "rank"
-          or "quantile". A scaling is fitted to all training data, also where queries are held out,
-          so scores are those given this fit. The chosen model records its scaling.
+          or "quantile". The chosen model records its scaling.
+        - ``forms``, for ``greedy-rankrls``: sets of forms of each feature, as in ``["raw,log"]``;
+          without ``regularization``, the default search tries these sets alone.
     validation
         How models are measured: on judged queries, a data set or table; by cross-validation, with a
         `QueryKFold` or a number of folds; or by "leave-query-out", with the predictions of each
         query by the weights that are fitted without it. In cross-validation every labelled query is
-        held out once, and a score is the mean over these queries; queries without labels are
-        trained on in all folds. Leave-query-out takes the features that all queries selected, so
-        its scores are slightly optimistic; it is for ``greedy-rankrls``, and for ``rankrls`` with
-        the metric ``squared_error``.
+        held out as often, and a score is the mean over these queries; queries without labels are
+        trained on in all folds. None means five folds, twice in the default search. Leave-query-out
+        takes the features that all queries selected, so its scores are optimistic; it is for
+        ``greedy-rankrls``, and for ``rankrls`` with the metric ``squared_error``.
     model
         Kind of model. ``greedy-rankrls`` tries 1 to `max_features` features; other models have all
         features.
     parameters
         Parameters of the estimator that are equal in all fits, such as ``sgd`` of ``spd``, or
-        ``loss`` and ``convention`` of ``max-margin``.
-    unlabelled
-        For ``lcra``: data on whose pairs the views shall agree; see `LCRA.fit`.
+        ``loss`` and ``convention`` of ``max-margin``; for ``lcra`` also ``unlabelled``, data on
+        whose pairs the views shall agree, see `LCRA.fit`.
     max_features
-        Largest number of features; None means all features of the data.
+        Largest number of features; None means 20, or all features of the data where there are
+        fewer.
     metric, convention
         Metric and convention, as in `evaluate`. The smallest value of a measure of error is best.
         With "leave-query-out" also ``squared_error``, a sum over queries, which needs no documents:
         a statistics store can take the place of its data.
     rule, feature_penalty
-        How a point of the grid is chosen; see `dranking.tuning.choice.choose`. None means
-        "one-standard-error" where at least 20 queries are held out and no penalty is given, and
-        otherwise "best".
+        How a point of the grid is chosen; see `dranking.tuning.choice.choose`.
     null
         The meaning of a missing value of `train`, as in `LinearRanker.fit`. The values are fitted
         once, to all training data, also where queries are held out.
+    time_limit
+        Seconds after which the default search begins nothing more; the result says what it left
+        out, and depends on the machine then. None means that everything is tried.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
     Warns
     -----
     TuningWarning
-        If the best lambda is the smallest or the largest of those tried, and no other lambda is as
-        good; or training diverged.
+        If the best lambda is the smallest or the largest of those tried, and better than the lambda
+        next to it; or training diverged.
 
     Raises
     ------
@@ -123,58 +154,66 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     run = get_executor(executor)
     train = training_dataset(train, null=null, executor=run)
     nullable = train.fill is not None
-    values = dict(grid) if isinstance(grid, Mapping) else {"regularization": grid}
-    names = _scalings(values.pop("normalize")) if "normalize" in values else []
-    axes = check_axes(model, tunable_of(model), values)
+    values = _named(grid)
+    is_default = "regularization" not in values and model == "greedy-rankrls"
+    if time_limit is not None and not is_default:
+        raise UsageError("time_limit is for the default search: omit it, or the grid.")
+    preparations = _preparations(values, model)
+    axes = {} if is_default else check_axes(model, tunable_of(model), values)
+    constant = dict(parameters or {})
+    unlabelled = constant.pop("unlabelled", None)
     others = None if unlabelled is None else _opened(unlabelled, nullable=nullable)
-    family = family_of(model, parameters or {}, others, tuned=axes)
-    settings = settings_of(axes)
     check_rule(rule, feature_penalty)
     size = _check_size(train, max_features, model)
     if model != "greedy-rankrls":
-        _check_nothing_about_size(train, model, size, rule, feature_penalty)
-    how = _validation(validation, nullable)
+        _check_nothing_about_size(train, max_features, model, rule, feature_penalty)
+    family = family_of(model, constant, others, tuned=axes)
+    if is_default:
+        family = greedy_family(get_convention(convention).name)
+    how = _validation(FOLDS if validation is None and is_default else validation, nullable)
     plan = SearchPlan(
         model=model,
         family=family,
-        settings=settings,
         size=size,
         criterion=_criterion(train, how, metric, convention),
         validation=how,
         rule=rule,
         executor=run,
     )
-    views = _views(train, names, plan.executor)
-    points = _scored(plan, views)
-    rule = rule or default_rule(points, feature_penalty)
     higher = higher_is_better(plan.criterion.measure)
     preference = Preference(rule, feature_penalty, higher)
-    points, point, final, selected = _trained(plan, views, points, preference)
-    best = choose(points, "best", feature_penalty, higher)
-    _warn_of_edge(best, points)
-    search = _search_facts(plan, preference, axes, names)
+    clock, held_out = Clock.of(time_limit), None
+    if is_default:
+        forms = _default_forms(train, how, preparations)
+        paths = default_search(plan, train, forms, clock, preference)
+    else:
+        paths = _scored(plan, train, preparations, settings_of(axes))
+    trained = _trained(plan, train, paths, preference)
+    if is_default:
+        held_out = held_out_score(plan, train, forms, clock, preference)
+    best = choose(trained.paths, "best", feature_penalty, higher)
+    grid_points = points_of(trained.paths)
+    _warn_of_edge(best, grid_points)
+    search = _search_facts(plan, preference, trained.paths)
     overlap = None
     if isinstance(how, Dataset):
-        overlap = overlap_of(final, how.query_ids(), how, run)
+        overlap = overlap_of(trained.model, how.query_ids(), how, run)
+    path = path_of(trained.point, trained.paths)
+    own = next(k for k, point in enumerate(path.points) if point is trained.point)
     return TuningResult(
-        chosen=_without_error(point),
+        chosen=_without_error(trained.point),
         best=_without_error(best),
         rule=rule,
-        selected=tuple(selected),
-        grid=points,
-        model=with_provenance(final, search, plan.criterion, point),
+        selected=tuple(trained.selected),
+        grid=grid_points,
+        paired_errors=tuple(path.errors[own].tolist()),
+        model=with_provenance(trained.model, search, plan.criterion, trained.point, held_out),
         metric=plan.criterion.measure,
         convention=plan.criterion.convention.name,
         trained_on=overlap,
+        held_out=held_out,
+        left_out=tuple(clock.left_out),
     )
-
-
-class Preference(NamedTuple):
-    """The rule by which a point of the grid is chosen; see `dranking.tuning.choice.choose`."""
-
-    rule: Rule
-    feature_penalty: float
-    higher_is_better: bool
 
 
 class Trained(NamedTuple):
@@ -182,54 +221,88 @@ class Trained(NamedTuple):
 
     Attributes
     ----------
-    points
-        The points of the grid; those whose training diverged on all data have the score NaN.
+    paths
+        The scored models; those whose training diverged on all data have the score NaN.
     point
         The chosen point.
     model, selected
         The model, and its features.
     """
 
-    points: tuple[GridPoint, ...]
+    paths: list[ScoredPath]
     point: GridPoint
     model: LinearModel
     selected: Sequence[int]
 
 
-def _views(
-    train: Dataset, names: Sequence[Normalize], executor: Executor
-) -> dict[Normalize | None, Dataset]:
-    """The training data in each scaling to try; under None if there are none."""
-    if not names:
-        return {None: train}
-    return {name: scaled(train, name, blocks_on(executor)) for name in names}
+def _named(grid: Iterable[float] | Mapping[str, Iterable[Any]] | None) -> dict[str, Any]:
+    """The values of each parameter to try, by its name."""
+    if grid is None:
+        return {}
+    return dict(grid) if isinstance(grid, Mapping) else {"regularization": grid}
 
 
-def _scored(plan: SearchPlan, views: Mapping[Normalize | None, Dataset]) -> tuple[GridPoint, ...]:
-    """The points of the grid on every view of the training data; warns of those that diverged."""
-    points = tuple(
-        point if name is None else GridPoint(**point, normalize=name)
-        for name, view in views.items()
-        for point in plan.scores(view)
-    )
-    _warn_of_diverged(points)
-    return points
+def _preparations(values: dict[str, Any], model: str) -> list[Preparation]:
+    """The preparations to try, whose names are taken out of the values; empty if there are none."""
+    names = {kind: values.pop(kind) for kind in ("normalize", "forms") if kind in values}
+    for kind, tried in names.items():
+        if isinstance(tried, str):
+            raise UsageError(f"{kind} is {tried!r}; give the {kind} to try as a list.")
+        if not (once := list(dict.fromkeys(tried))):
+            raise UsageError(f"{kind} is empty; give at least one to try.")
+        names[kind] = once
+    if len(names) == 2:
+        raise UsageError("forms are forms of raw features: give forms or normalize.")
+    if "forms" in names and model != "greedy-rankrls":
+        raise UsageError(
+            f"forms are for greedy-rankrls, which selects among them, not for {model}."
+        )
+    return [Preparation(**{kind: name}) for kind, tried in names.items() for name in tried]
+
+
+def _default_forms(
+    train: Dataset, how: Validation, preparations: Sequence[Preparation]
+) -> Sequence[str]:
+    """The sets of forms of the default search: given ones, or those that the data allows."""
+    if how == LEAVE_QUERY_OUT:
+        raise UsageError(
+            "the default search measures on folds or validation data; with leave-query-out "
+            "predictions, give the lambdas to try (regularization)."
+        )
+    train.check_documents()
+    if any(preparation.normalize is not None for preparation in preparations):
+        raise UsageError("normalize needs lambdas to try (regularization); or give forms.")
+    return [p.forms for p in preparations if p.forms is not None] or possible_forms(train)
+
+
+def _scored(
+    plan: SearchPlan,
+    train: Dataset,
+    preparations: Sequence[Preparation],
+    settings: Sequence[Setting],
+) -> list[ScoredPath]:
+    """The scores of all settings with every preparation; warns of those that diverged."""
+    splits = plan.splits(train)
+    paths = [
+        path
+        for preparation in preparations or [Preparation()]
+        for path in plan.scores(train, splits, preparation, settings)
+    ]
+    _warn_of_diverged(points_of(paths))
+    return paths
 
 
 def _trained(
-    plan: SearchPlan,
-    views: Mapping[Normalize | None, Dataset],
-    points: tuple[GridPoint, ...],
-    preference: Preference,
+    plan: SearchPlan, train: Dataset, paths: list[ScoredPath], preference: Preference
 ) -> Trained:
     """Train the preferred model; where its training diverges on all data, the next one."""
     while True:
-        point = choose(points, *preference)
-        fitted = _fitted(plan.family, views[point.get("normalize")], point, plan.executor)
+        point = choose(paths, *preference)
+        fitted = _fitted(plan, Preparation.at(point).of(train, plan.executor), point)
         if fitted is not None:
-            return Trained(points, point, *fitted)
-        points = tuple({**p, "score": math.nan} if p is point else p for p in points)
-        _warn_of_diverged(points)
+            return Trained(paths, point, *fitted)
+        point["score"] = math.nan
+        _warn_of_diverged(points_of(paths))
 
 
 def _criterion(
@@ -243,29 +316,22 @@ def _criterion(
     return criterion
 
 
-def _scalings(names: Any) -> list[Normalize]:
-    """The scalings to try, each once."""
-    if isinstance(names, str):
-        raise UsageError(f"normalize is {names!r}; give the scalings to try as a list.")
-    if not (scalings := list(dict.fromkeys(names))):
-        raise UsageError("normalize is empty; give at least one scaling to try.")
-    return scalings
-
-
 def _without_error(point: GridPoint) -> Chosen:
     """The setting, the number of features and the score of a point."""
     chosen = Chosen(**setting_of(point), n_features=point["n_features"], score=point["score"])
     if "normalize" in point:
         chosen["normalize"] = point["normalize"]
+    if "forms" in point:
+        chosen["forms"] = point["forms"]
     return chosen
 
 
 def _fitted(
-    family: Family, train: Dataset, point: GridPoint, executor: Executor
+    plan: SearchPlan, train: Dataset, point: GridPoint
 ) -> tuple[LinearModel, Sequence[int]] | None:
     """The model with the setting of a point, and its features; None if its training diverges."""
     try:
-        return family.fit(train, setting_of(point), point["n_features"], executor)
+        return plan.family.fit(train, setting_of(point), point["n_features"], plan.executor)
     except DivergedError:
         return None
 
@@ -279,6 +345,8 @@ def _opened(data: Any, *, nullable: bool) -> Dataset:
 
 def _validation(validation: Any, nullable: bool) -> Validation:
     """The data on which models are measured, checked."""
+    if validation is None:
+        return QueryKFold(FOLDS.n_folds)
     if isinstance(validation, (Dataset, QueryKFold)):
         return validation
     if is_table(validation) or is_dask_frame(validation):
@@ -311,17 +379,20 @@ def _check_size(train: Dataset, max_features: int | None, model: str) -> int:
     n = train.n_features
     if model == "greedy-rankrls":  # selects one form of a feature
         n = len(set(source_names(train.feature_names, train.transforms)))
-    size = n if max_features is None else max_features
+    size = min(n, N_FEATURES) if max_features is None else max_features
+    if model != "greedy-rankrls" and max_features is None:
+        size = n
     if not 1 <= size <= n:
         raise UsageError(f"max_features is {size}; the data has {n} features, so choose 1 to {n}.")
     return size
 
 
 def _check_nothing_about_size(
-    train: Dataset, model: str, size: int, rule: Rule | None, feature_penalty: float
+    train: Dataset, max_features: int | None, model: str, rule: Rule, feature_penalty: float
 ) -> None:
     """Raise UsageError if an option chooses the number of features."""
-    if size < train.n_features or rule == "one-standard-error" or feature_penalty:
+    is_limited = max_features is not None and max_features < train.n_features
+    if is_limited or rule == "smaller" or feature_penalty:
         raise UsageError(
             f"{model} has all features: max_features, rule and feature_penalty choose among "
             "numbers of features; omit these options, or tune greedy-rankrls."
@@ -346,33 +417,48 @@ def _warn_of_edge(point: GridPoint, grid: Sequence[GridPoint]) -> None:
     """Warn if a lambda beyond those tried may be better."""
     edge = edge_of(point, grid)
     if edge is not None:
+        further = "smaller" if edge == "smallest" else "larger"
         warn_user(
-            f"the best lambda, {point['regularization']:g}, is the {edge} of those tried: a "
-            f"{'smaller' if edge == 'smallest' else 'larger'} one may be better.",
+            f"the best lambda, {point['regularization']:g}, is the {edge} of those tried, and "
+            f"better than the one next to it; a {further} one may be better still.",
             TuningWarning,
         )
 
 
 def _search_facts(
-    plan: SearchPlan,
-    preference: Preference,
-    axes: Axes,
-    scalings: Sequence[Normalize],
+    plan: SearchPlan, preference: Preference, paths: Sequence[ScoredPath]
 ) -> dict[str, Any]:
     """The facts of a search that the chosen model records."""
+    tried: dict[str, list[Any]] = {}
+    for path in paths:
+        for name, plural in TRIED.items():
+            own = tried.setdefault(plural, [])
+            if name in path.points[0] and path.points[0][name] not in own:  # type: ignore[literal-required]
+                own.append(path.points[0][name])  # type: ignore[literal-required]
     return {
         "rule": preference.rule,
         "feature_penalty": preference.feature_penalty,
-        **{f"{name}s": json_ready(tried) for name, tried in axes.items()},
-        **({"normalizations": scalings} if scalings else {}),
+        **{plural: json_ready(values) for plural, values in tried.items() if values},
         "max_features": plan.size,
         **_validation_facts(plan.validation),
     }
 
 
+TRIED = {
+    "regularization": "regularizations",
+    "mu": "mus",
+    "eta0": "eta0s",
+    "normalize": "normalizations",
+    "forms": "forms",
+    "rescore": "rescored_by",
+}
+"""Names in the provenance of the values that were tried, by the keys of a grid point."""
+
+
 def _validation_facts(validation: Validation) -> dict[str, Any]:
     if isinstance(validation, QueryKFold):
-        return {"folds": validation.n_folds, "seed": validation.seed}
+        repeats = {"repeats": n} if (n := validation.n_repeats) > 1 else {}
+        return {"folds": validation.n_folds, "seed": validation.seed, **repeats}
     if isinstance(validation, Dataset):
         facts = {"fingerprint": validation.fingerprint, "n_queries": validation.n_queries}
         return {"validation": facts}

@@ -30,14 +30,19 @@ class Setting(TypedDict):
     eta0
         First step length, 1 / (lambda t0), of ``spd`` and ``lcra``; absent unless the search
         chooses it. None means the length that follows from the data, infinity pure Pegasos.
-    normalize
-        Scaling of the features, if the search chooses it: no parameter of the estimator.
+    rescore
+        Measure by which the picks of a greedy selection are rescored, if the search chooses it.
+    normalize, forms
+        Scaling of the features, or the forms of each feature as in "raw,log", if the search chooses
+        them: no parameters of the estimator.
     """
 
     regularization: float
     mu: NotRequired[float]
     eta0: NotRequired[float | None]
+    rescore: NotRequired[str]
     normalize: NotRequired[Normalize]
+    forms: NotRequired[str]
 
 
 def check_axes(
@@ -84,7 +89,7 @@ def settings_of(axes: Axes) -> list[Setting]:
 
 def setting_of(point: Setting) -> Setting:
     """The parameters of the estimator at a point of a grid."""
-    names = Setting.__annotations__.keys() - {"normalize"}
+    names = Setting.__annotations__.keys() - {"normalize", "forms"}
     return cast(Setting, {name: value for name, value in point.items() if name in names})
 
 
@@ -108,4 +113,8 @@ def other_parameters_text(setting: Setting) -> str:
         texts.append("eta0 by default" if eta0 is None else f"eta0 {eta0:g}")
     if "normalize" in setting:
         texts.append(f"normalize {setting['normalize']}")
+    if "forms" in setting:
+        texts.append(f"forms {setting['forms']}")
+    if "rescore" in setting:
+        texts.append(f"rescored by {setting['rescore']}")
     return ", ".join(texts)

@@ -26,9 +26,9 @@ def test_version(dranking: Call) -> None:
 @pytest.mark.parametrize(
     ("way", "title"),
     [
-        (("--criterion", "lqo-map"), "leave-query-out map"),
-        (("--criterion", "lqo-squared_error"), "leave-query-out squared_error"),
-        (("--folds", "3"), "validation map"),
+        (("--criterion", "lqo-map"), "map (leave-query-out predictions, standard convention)"),
+        (("--criterion", "lqo-squared_error"), "squared_error (leave-query-out predictions, "),
+        (("--folds", "3"), "ndcg@10 (held-out folds, standard convention)"),
     ],
 )
 def test_tune_says_what_its_scores_are(

@@ -73,10 +73,10 @@ def test_a_card_says_how_lambda_was_chosen():
     data = ranking(1)
     lambdas = [0.5, 2.0, 8.0]
     expected = {
-        "Chosen from 3 values of lambda from 0.5 to 8 by map of cross-validation in 4 folds of "
-        "queries (standard convention, rule one-standard-error).": {"validation": 4},
-        "Chosen from 3 values of lambda from 0.5 to 8 by map of 40 validation queries (standard "
-        "convention, rule one-standard-error).": {"validation": data},
+        "Chosen from 3 values of lambda from 0.5 to 8 by ndcg@10 of cross-validation in 4 folds of "
+        "queries (standard convention, rule best).": {"validation": 4},
+        "Chosen from 3 values of lambda from 0.5 to 8 by ndcg@10 of 40 validation queries "
+        "(standard convention, rule best).": {"validation": data},
         "Chosen from 3 values of lambda from 0.5 to 8 by squared_error of leave-query-out "
         "predictions (standard convention, rule best).": {
             "validation": "leave-query-out",
@@ -84,10 +84,9 @@ def test_a_card_says_how_lambda_was_chosen():
         },
     }
     for sentence, options in expected.items():
-        tuned = dr.tune(data, lambdas, model="rankrls", rule=None, **options)
+        tuned = dr.tune(data, lambdas, model="rankrls", **options)
         page = card_page(model_card(tuned.model, "tuned", files={}))
-        said = sentence.replace("one-standard-error", tuned.rule)
-        assert section(page, "What it was made from").paragraphs == [said]
+        assert section(page, "What it was made from").paragraphs == [sentence]
     ranker = dr.RankRLSCV(lambdas).fit(data)
     page = card_page(model_card(ranker.to_model(), "cv", files={}))
     assert ("lambda", f"{ranker.regularization_:g}") in page.facts

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import dranking as dr
 from tests.models.problems import random_problem
 from tests.reference import tuning as reference
 
@@ -46,3 +47,11 @@ def assert_best(result):
         result.grid, key=lambda p: (round(p["score"], 11), -p["regularization"], -p["n_features"])
     )
     assert result.chosen == {k: best[k] for k in ("regularization", "n_features", "score")}
+
+
+def query_values(ranker, data, measure):
+    """Values of a fitted ranker on the queries of some data, None for those left out; weights."""
+    table = dr.evaluate(ranker, data, [measure]).per_query.to_table()
+    values = [None if v is None or np.isnan(v) else v for v in table[measure].to_pylist()]
+    weights = np.concatenate([data.block(b).weights for b in range(data.n_blocks)])
+    return values, weights.tolist()

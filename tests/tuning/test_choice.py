@@ -2,10 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from dranking.errors import UsageError
-from dranking.tuning.choice import GridPoint, choose, default_rule
+from dranking.tuning.choice import GridPoint, ScoredPath, choose, edge_of
 
 
 def point(regularization, n_features, score, standard_error=0.0, n_queries=50, n_effective=50.0):
@@ -19,8 +20,17 @@ def point(regularization, n_features, score, standard_error=0.0, n_queries=50, n
     )
 
 
-def chosen(grid, *arguments, **options):
-    best = choose(grid, *arguments, **options)
+def paths_of(grid, error=0.0):
+    """All points of a lambda as a path, in which each two have the same paired error."""
+    paths = []
+    for value in dict.fromkeys(each["regularization"] for each in grid):
+        points = tuple(each for each in grid if each["regularization"] == value)
+        paths.append(ScoredPath(points, np.full((len(points), len(points)), error)))
+    return paths
+
+
+def chosen(grid, *arguments, error=0.0, **options):
+    best = choose(paths_of(grid, error), *arguments, **options)
     return best["regularization"], best["n_features"]
 
 
@@ -35,7 +45,7 @@ def test_ties_go_to_the_smallest_lambda_then_to_the_fewest_features():
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])
-@pytest.mark.parametrize("rule", ["best", "one-standard-error"])
+@pytest.mark.parametrize("rule", ["best", "smaller"])
 def test_what_diverged_is_worse_than_all_others(rule, higher_is_better):
     grid = [point(1, 1, math.nan), point(2, 1, 0.5), point(4, 1, math.nan)]
     for order in (grid, grid[::-1]):
@@ -57,38 +67,33 @@ def test_errors_are_best_where_smallest():
     assert chosen(grid, feature_penalty=0.07, higher_is_better=False) == (2, 1)
 
 
-def test_one_standard_error_takes_the_fewest_features_within_it():
-    # The best is 0.60 +- 0.05: 0.56 and 0.57 are within, 0.54 is not, whatever its own error.
-    grid = [
-        point(1, 1, 0.54, 0.2),
-        point(1, 2, 0.56, 0.01),
-        point(1, 3, 0.60, 0.05),
-        point(2, 1, 0.40, 0.2),
-        point(2, 2, 0.57, 0.01),
-        point(2, 3, 0.58, 0.01),
-    ]
-    assert chosen(grid, "one-standard-error") == (2, 2)
+@pytest.mark.parametrize(
+    ("scores", "error", "n_features"),
+    [
+        # Three features gain .011 on two: more than one error of .010, less than one of .012.
+        ((0.50, 0.56, 0.571), 0.010, 3),
+        ((0.50, 0.56, 0.571), 0.012, 2),
+        # Where nothing is lost by noise, .002 is the least gain.
+        ((0.50, 0.569, 0.571), 0.0, 2),
+        ((0.50, 0.5689, 0.571), 0.0, 3),
+        # Two features gain too little on one; three features gain enough.
+        ((0.560, 0.565, 0.580), 0.010, 3),
+        # A gain that is lost again still counts.
+        ((0.50, 0.58, 0.51), 0.010, 2),
+        # The error of one query is not known: the least gain decides.
+        ((0.50, 0.5695, 0.571), math.nan, 2),
+    ],
+)
+def test_smaller_takes_the_fewest_features_from_which_on_nothing_gains(scores, error, n_features):
+    grid = [point(1, k, score) for k, score in enumerate(scores, start=1)]
+    assert chosen(grid, "smaller", error=error) == (1, n_features)
+    mirrored = [point(1, k, 1.0 - score) for k, score in enumerate(scores, start=1)]
+    assert chosen(mirrored, "smaller", error=error, higher_is_better=False) == (1, n_features)
 
 
-def test_one_standard_error_ties_go_to_the_smallest_lambda():
-    grid = [point(8, 1, 0.57), point(2, 1, 0.57), point(4, 1, 0.57), point(1, 2, 0.6, 0.05)]
-    assert chosen(grid, "one-standard-error") == (2, 1)
-
-
-def test_one_standard_error_uses_the_error_of_the_point_that_wins_ties():
-    # Both score 0.6; the smaller lambda is the best one, and its error is the wider.
-    grid = [point(1, 3, 0.6, 0.1), point(2, 3, 0.6, 0.01), point(2, 1, 0.55)]
-    assert chosen(grid, "one-standard-error") == (2, 1)
-
-
-def test_one_standard_error_of_a_single_query_is_not_known():
-    grid = [point(1, 1, 0.5, math.nan), point(1, 2, 0.6, math.nan)]
-    assert chosen(grid, "one-standard-error") == (1, 2)
-
-
-def test_one_standard_error_of_a_measure_of_error():
-    grid = [point(1, 1, 0.34), point(1, 2, 0.30, 0.05), point(1, 3, 0.29, 0.05)]
-    assert chosen(grid, "one-standard-error", higher_is_better=False) == (1, 1)
+def test_smaller_keeps_the_setting_of_the_best_score():
+    grid = [point(1, 1, 0.56), point(1, 2, 0.60), point(2, 1, 0.599), point(2, 2, 0.598)]
+    assert chosen(grid, "smaller", error=0.01) == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -102,27 +107,47 @@ def test_a_feature_must_be_worth_the_penalty(penalty, n_features):
 
 
 def test_the_penalty_comes_before_the_rule():
-    # Merits with 0.05 a feature: 0.41, 0.44, 0.45 +- 0.02, so two features are within.
-    grid = [point(1, 1, 0.46), point(1, 2, 0.54), point(1, 3, 0.60, 0.02)]
-    assert chosen(grid, "one-standard-error", 0.05) == (1, 2)
+    # Merits with 0.05 a feature: 0.41, 0.44, 0.45, of which 0.44 is within 0.02 of 0.45.
+    grid = [point(1, 1, 0.46), point(1, 2, 0.54), point(1, 3, 0.60)]
+    assert chosen(grid, "smaller", 0.05, error=0.02) == (1, 2)
 
 
 def test_the_score_chosen_is_the_one_measured():
-    assert choose([point(1, 2, 0.5)], feature_penalty=0.1)["score"] == 0.5
+    [path] = paths_of([point(1, 2, 0.5)])
+    assert choose([path], feature_penalty=0.1)["score"] == 0.5
 
 
-def test_the_rule_counts_queries_by_their_weights():
-    grid = [point(1, k, 0.5, 0.1) for k in (1, 2)]
-    assert default_rule(grid, 0.0) == "one-standard-error"
-    assert default_rule([*grid, point(2, 1, 0.5, 0.1, n_effective=19.5)], 0.0) == "best"
+@pytest.mark.parametrize(
+    ("scores", "edge"),
+    [
+        ({1: (0.5, 0.6), 2: (0.5, 0.59), 4: (0.5, 0.58)}, "smallest"),
+        ({1: (0.5, 0.58), 2: (0.5, 0.59), 4: (0.5, 0.6)}, "largest"),
+        ({1: (0.5, 0.58), 2: (0.5, 0.6), 4: (0.5, 0.59)}, None),
+        # The next lambda is as good, if with another number of features.
+        ({1: (0.5, 0.6), 2: (0.6 + 1e-15, 0.59), 4: (0.5, 0.58)}, None),
+        ({1: (0.5, 0.6)}, None),
+    ],
+)
+def test_an_edge_counts_where_it_is_better_than_the_lambda_beside_it(scores, edge):
+    grid = [point(v, k, s) for v, of in scores.items() for k, s in enumerate(of, start=1)]
+    best = max(grid, key=lambda p: round(p["score"], 12))
+    assert edge_of(best, grid) == edge
+
+
+def test_edges_are_those_of_the_same_forms():
+    forms = [{**point(v, 1, s), "forms": "raw"} for v, s in ((1, 0.5), (2, 0.6), (4, 0.5))]
+    others = [{**point(v, 1, 0.4), "forms": "raw,log"} for v in (0.5, 8)]
+    assert edge_of(forms[1], [*forms, *others]) is None
+    best = {**forms[2], "score": 0.7}
+    assert edge_of(best, [*forms[:2], best, *others]) == "largest"
 
 
 def test_no_such_rule():
-    with pytest.raises(UsageError, match=r"no rule 'first'; choose from best, one-standard-error"):
-        choose([point(1, 1, 0.5)], "first")
+    with pytest.raises(UsageError, match=r"no rule 'first'; choose from best, smaller"):
+        choose(paths_of([point(1, 1, 0.5)]), "first")
 
 
 @pytest.mark.parametrize("penalty", [-0.1, math.nan, math.inf])
 def test_a_penalty_that_is_none(penalty):
     with pytest.raises(UsageError, match="feature_penalty is"):
-        choose([point(1, 1, 0.5)], feature_penalty=penalty)
+        choose(paths_of([point(1, 1, 0.5)]), feature_penalty=penalty)

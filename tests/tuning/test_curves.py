@@ -27,7 +27,10 @@ def result_of(scores, best=(1.0, 2), measure="map"):
     )
     [point] = [p for p in grid if (p["regularization"], p["n_features"]) == best]
     chosen = {k: point[k] for k in ("regularization", "n_features", "score")}
-    return TuningResult(chosen, chosen, "best", (0, 1), grid, SimpleNamespace(), measure, "letor4")
+    own = scores[best[0]]
+    errors = tuple(0.02 * abs(k + 1 - best[1]) for k in range(len(own)))
+    model = SimpleNamespace()
+    return TuningResult(chosen, chosen, "best", (0, 1), grid, errors, model, measure, "letor4")
 
 
 FIRST = {1.0: [0.3, 0.5, 0.4], 8.0: [0.2, 0.3, 0.45]}
@@ -57,6 +60,13 @@ def test_a_line_for_each_lambda_and_a_mark_on_the_choice():
     assert axes.get_ylabel() == "validation MAP"
     marked = axes.get_lines()[-1]
     assert (list(marked.get_xdata()), list(marked.get_ydata())) == ([2], [0.5])
+
+
+def test_the_band_is_the_paired_error_around_the_chosen_line():
+    [band] = plot_curves(result_of(FIRST)).axes[0].collections
+    [outline] = band.get_paths()
+    corners = {(float(x), round(float(y), 9)) for x, y in outline.vertices}
+    assert corners == {(1, 0.28), (1, 0.32), (2, 0.5), (3, 0.38), (3, 0.42)}
 
 
 def test_several_results_are_averaged_and_none_is_marked():

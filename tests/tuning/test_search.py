@@ -26,6 +26,7 @@ from tests.tuning.searches import (
     everything,
     part,
     problem_of,
+    query_values,
 )
 
 pytestmark = pytest.mark.usefixtures("picks_without_gain_are_fine")
@@ -63,14 +64,18 @@ def test_cross_validation_holds_every_query_out_once(max_documents):
         validation=dr.QueryKFold(3, 5),
         grid=LAMBDAS,
         max_features=SIZE,
+        metric="map",
         convention="letor4",
     )
     fold = QueryKFold(3, seed=5).assign(range(n_queries))
     values = {value: [[None] * n_queries for _ in range(SIZE)] for value in LAMBDAS}
     for index in range(3):
         train, validation = part(problem, fold != index), part(problem, fold == index)
+        # lambda belongs to a sum over documents, of which a fold has fewer.
+        share = len(train[1]) / len(problem.y)
         for value in LAMBDAS:
-            found = reference.greedy_values(train, validation, value, SIZE, "map", "letor4")
+            lower = value * share
+            found = reference.greedy_values(train, validation, lower, SIZE, "map", "letor4")
             for k, of_queries in enumerate(found):
                 for query, v in zip(np.flatnonzero(fold == index), of_queries, strict=True):
                     values[value][k][query] = v
@@ -85,6 +90,7 @@ def test_rankrls_has_every_feature():
         validation=validation.dataset(),
         model="rankrls",
         grid=LAMBDAS,
+        metric="map",
         convention="letor4",
     )
     queries = centred_queries(*everything(train))
@@ -127,6 +133,7 @@ def test_scores_are_those_of_evaluating_the_model_even_with_ties():
             validation=validation,
             grid=[2.0],
             max_features=size,
+            metric="map",
             convention="letor4",
         )
         ranker = dr.GreedyRankRLS(n_features=size, regularization=2.0).fit(train)
@@ -150,43 +157,37 @@ def test_rule_and_penalty_reach_the_choice():
             problem_of(1).dataset(),
             validation=problem_of(2, n_queries=n_queries).dataset(),
             grid=LAMBDAS,
+            metric="map",
             **options,
         ).chosen["n_features"]
 
-    assert 1 < sizes(rule="one-standard-error") < sizes(rule="best")
+    assert 1 < sizes(rule="smaller") < sizes(rule="best")
     assert sizes(feature_penalty=1.0) == 1
     with pytest.raises(UsageError, match="needs at least 20"):
-        sizes(n_queries=14, rule="one-standard-error")
+        sizes(n_queries=14, rule="smaller")
 
 
-@pytest.mark.parametrize(
-    ("n_queries", "options", "rule"),
-    [
-        (24, {}, "one-standard-error"),
-        (14, {}, "best"),
-        (24, {"feature_penalty": 1e-3}, "best"),
-        (24, {"rule": "best"}, "best"),
-    ],
-)
-def test_the_default_rule_is_one_standard_error_where_the_data_justifies_it(
-    n_queries, options, rule
-):
-    data = problem_of(1, n_queries=n_queries).dataset()
+@pytest.mark.parametrize("options", [{}, {"feature_penalty": 1e-3}])
+def test_the_default_rule_is_the_best_score(options):
+    data = problem_of(1, n_queries=24).dataset()
     result = dr.tune(data, validation=3, grid=LAMBDAS, max_features=SIZE, **options)
-    assert result.rule == result.model.provenance["tuning"]["rule"] == rule
+    assert result.rule == result.model.provenance["tuning"]["rule"] == "best"
     penalty = options.get("feature_penalty", 0.0)
     merits = [p["score"] - penalty * p["n_features"] for p in result.grid]
     top = result.grid[int(np.argmax(merits))]
     assert result.best["score"] == pytest.approx(top["score"], abs=1e-12)
-    assert (result.chosen == result.best) or rule == "one-standard-error"
+    assert result.chosen == result.best
 
 
 @pytest.mark.parametrize(
     ("lambdas", "said"),
-    [([2.0**-20, 2.0**40], "smallest of those tried: a smaller"), ([2.0**40], None)],
+    [
+        ([2.0**-20, 2.0**40], "smallest of those tried, and better than the one next to it"),
+        ([2.0**40], None),
+    ],
 )
 def test_a_lambda_at_the_edge_of_the_grid_is_warned_of(lambdas, said):
-    options = {"validation": 3, "grid": lambdas, "model": "rankrls"}
+    options = {"validation": 3, "grid": lambdas, "model": "rankrls", "metric": "map"}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TuningWarning)
         dr.tune(problem_of(1).dataset(), **options)
@@ -204,11 +205,11 @@ def test_a_lambda_that_is_as_good_as_others_is_not_warned_of():
     assert found.best["regularization"] == min(LAMBDAS)
 
 
-@pytest.mark.parametrize("way", ["validation", "folds", "leave-query-out"])
+@pytest.mark.parametrize("way", ["validation", "leave-query-out"])
 def test_a_scaling_is_chosen_as_by_one_search_for_each(way):
     train, judged = problem_of(1).dataset(), problem_of(2).dataset()
     names = ["none", "log", "query-minmax", "quantile"]
-    validation = {"validation": judged, "folds": 3}.get(way, way)
+    validation = judged if way == "validation" else way
     both = {"regularization": LAMBDAS, "normalize": names}
     found = dr.tune(train, both, validation=validation)
     alone = {n: dr.tune(scaled(train, n), LAMBDAS, validation=validation) for n in names}
@@ -226,6 +227,26 @@ def test_a_scaling_is_chosen_as_by_one_search_for_each(way):
     assert found.model.provenance["tuning"]["normalizations"] == names
     with pytest.raises(UsageError, match="there is no scaling 'cube'"):
         dr.tune(train, {**both, "normalize": ["cube"]}, validation=validation)
+
+
+@pytest.mark.parametrize("scaling", ["standard", "quantile"])
+def test_a_scaling_is_fitted_without_the_queries_held_out(scaling):
+    problem = problem_of(3)
+    raw = problem._replace(X=problem.X**3 * np.float32(2.0) ** np.arange(-3, 3))
+    data, fold = raw.dataset(), QueryKFold(2, 5).assign(range(len(problem.sizes)))
+    grid = {"regularization": [2.0], "normalize": [scaling]}
+    found = dr.tune(data, grid, validation=QueryKFold(2, 5), max_features=3, metric="map")
+    for size, point in enumerate(found.grid, start=1):
+        values, weights = [], []
+        for index in range(2):
+            rest, held_out = data.select_queries(fold != index), data.select_queries(fold == index)
+            value = 2.0 * rest.n_documents / data.n_documents
+            ranker = dr.GreedyRankRLS(size, value, normalize=scaling).fit(rest)
+            found_values, own = query_values(ranker, held_out, "map")
+            values += found_values
+            weights += own
+        mean, _ = reference.mean_and_error(values, weights)
+        assert point["score"] == pytest.approx(mean, rel=1e-12)
 
 
 class CountedDataset(Dataset):
@@ -286,7 +307,10 @@ def test_json_is_the_contract():
         max_features=2,
     )
     content = json.loads(json.dumps(result.as_json(), allow_nan=False))
-    assert set(content) == {"chosen", "best", "rule", "selected", "grid", "trained_on"}
+    assert set(content) == {
+        "chosen", "best", "rule", "selected", "grid", "paired_errors", "trained_on", "held_out",
+        "left_out",
+    }  # fmt: skip
     assert (
         set(content["chosen"]) == set(content["best"]) == {"regularization", "n_features", "score"}
     )
@@ -307,7 +331,7 @@ def test_one_validation_query_has_no_standard_error():
     assert np.isnan(result.grid[0]["standard_error"])
     assert result.as_json()["grid"][0]["standard_error"] is None
     assert json.loads(result.model.to_json())["provenance"]["metrics"]["standard_errors"] == {
-        "map": None
+        "ndcg@10": None
     }
 
 
@@ -327,7 +351,7 @@ def test_table():
 
 def test_the_model_says_how_it_was_chosen():
     validation = problem_of(2).dataset()
-    options = {"grid": [1.0, 2.0], "max_features": 2, "convention": "letor4"}
+    options = {"grid": [1.0, 2.0], "max_features": 2, "metric": "map", "convention": "letor4"}
     result = dr.tune(problem_of(1).dataset(), validation=validation, **options)
     provenance = result.model.provenance
     assert provenance["tuning"] == {
@@ -370,13 +394,20 @@ def test_progress_is_reported():
         ({"max_features": 7}, "max_features"),
         ({"model": "lasso"}, "lasso"),
         ({"model": "rankrls", "max_features": 3}, "all features"),
-        ({"model": "rankrls", "rule": "one-standard-error"}, "all features"),
+        ({"model": "rankrls", "rule": "smaller"}, "all features"),
         ({"model": "rankrls", "feature_penalty": 0.1}, "all features"),
         ({"rule": "first"}, "first"),
         ({"feature_penalty": -1.0}, "feature_penalty"),
         ({"metric": "mapp"}, "mapp"),
         ({"convention": "letor5"}, "letor5"),
-        ({"validation": None}, "validation"),
+        ({"validation": "folds"}, "validation"),
+        ({"grid": {"regularization": [1.0], "forms": ["log"], "normalize": ["log"]}}, "forms"),
+        ({"grid": {"regularization": [1.0], "forms": "log"}}, "forms"),
+        ({"grid": {"regularization": [1.0], "forms": ["log"]}, "model": "rankrls"}, "forms"),
+        ({"grid": None, "validation": "leave-query-out"}, "regularization"),
+        ({"grid": {"normalize": ["log"]}}, "regularization"),
+        ({"grid": None, "model": "rankrls"}, "regularization"),
+        ({"time_limit": 5.0}, "time_limit"),
         ({"validation": True}, "validation"),
         ({"validation": 1}, "1 folds"),
         ({"validation": 15}, "15 folds"),
@@ -392,7 +423,7 @@ def test_wrong_calls_fail_before_anything_is_read(options, noun):
 
 def test_validation_data_without_relevant_documents():
     nothing = dr.from_arrays(np.ones((3, 6)), [0, 0, 0], [1, 1, 1])
-    with pytest.raises(DataError, match=r"no validation query counts for map under the standard"):
+    with pytest.raises(DataError, match=r"no validation query counts for ndcg@10 under the stan"):
         dr.tune(problem_of(1).dataset(), validation=nothing, grid=[1.0])
 
 

@@ -102,7 +102,7 @@ def test_a_feature_must_be_worth_its_penalty_in_squared_error():
             {"validation": 2},
             "measures leave-query-out predictions",
         ),
-        ({"rule": "one-standard-error"}, "needs the standard error of a score"),
+        ({"rule": "smaller"}, "needs the standard error of a score"),
         ({"model": "ranksvm"}, "exists for greedy-rankrls and rankrls, not for ranksvm"),
     ],
 )

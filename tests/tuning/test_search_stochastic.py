@@ -56,6 +56,7 @@ def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
         grid={"regularization": LAMBDAS, "mu": [0.5, 0.0], "eta0": [0.05, None, 0.05]},
         parameters={"sgd": STEPS, "random_state": 3},
         validation=dr.QueryKFold(3, 7),
+        metric="map",
     )
     assert keys_of(result, "regularization", "mu", "eta0") == [
         (a, b, c) for a in LAMBDAS for b in (0.0, 0.5) for c in (None, 0.05)
@@ -135,13 +136,12 @@ def test_max_margin_is_cross_validated_by_queries(parameters):
 
 def test_unlabelled_data_reaches_lcra():
     train, other = random_problem(1, 20).dataset(), random_problem(2, 30).dataset()
-    options = {"validation": random_problem(3, 20).dataset(), "parameters": {"sgd": STEPS}}
     result = dr.tune(
         train,
         model="lcra",
         grid={"regularization": [0.1], "mu": [1.0]},
-        unlabelled=other,
-        **options,
+        validation=random_problem(3, 20).dataset(),
+        parameters={"sgd": STEPS, "unlabelled": other},
     )
     expected = dr.LCRA(0.1, 1.0, sgd=STEPS).fit(train, unlabelled=other)
     assert result.model.weights == expected.to_model().weights

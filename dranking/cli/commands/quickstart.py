@@ -71,7 +71,7 @@ def quickstart(
             max_features=MOST_TUNED,
             metric="ndcg@10",
             convention="standard",
-            rule="one-standard-error",
+            rule="smaller",
         )
         tuned.model.save(output / "model.json", overwrite=True)
         value = tuned.chosen["regularization"]

@@ -19,7 +19,6 @@ from dranking.cli.options.pairwise import (
 )
 from dranking.cli.options.shared import (
     Data,
-    Forms,
     Json,
     MemoryLimit,
     Output,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dranking.data.dataset import Dataset
-    from dranking.engine.executor import Executor
     from dranking.tuning.choice import GridPoint
     from dranking.tuning.result import TuningResult
 
@@ -57,17 +55,25 @@ Scalings: TypeAlias = Annotated[
         metavar="NAME,...",
     ),
 ]
+SearchedForms: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        help="Forms of each feature of which a selection picks one: raw, log, query-minmax, rank, "
+        "standard, quantile. Default: several sets of forms are tried; raw with --regularization.",
+        metavar="FORM,...",
+    ),
+]
 
 
 @grouped
 def tune(
     train_data: Data,
     output: Output,
-    regularization: Regularizations,
     *,
+    regularization: Regularizations = None,
     model: Model = DEFAULT_MODEL,
     normalize: Scalings = "",
-    forms: Forms = "",
+    forms: SearchedForms = "",
     figure: Annotated[
         Place | None, typer.Option(help="Draw the validation curves (.svg or .png).")
     ] = None,
@@ -86,8 +92,9 @@ def tune(
 ) -> None:
     """Choose hyperparameters and train the model with them.
 
-    Hyperparameters are lambda, the number of features, mu and eta0. They are chosen on validation
-    data, by cross-validation, or by leave-query-out predictions.
+    Without options, greedy RankRLS is searched: the forms of the features, lambda, up to 20
+    features, and picks that are rescored, by folds of queries, which are made twice. Other rankers
+    need --regularization.
     """
     from dranking.tuning.curves import check_figure, plot_curves, save_figure
     from dranking.tuning.search import tune as search
@@ -99,24 +106,27 @@ def tune(
         check_figure(figure, overwrite)
     options = given(pairs) | given(projection) | given(margins) | given(solver) | _views(views)
     options |= given(loss=of_models.loss, tol=of_models.tol, max_iter=of_models.max_iter)
-    others = of_models.unlabelled
     grid = given(regularization=regularization, mu=of_models.mu, eta0=of_models.eta0)
     if normalize:
         grid["normalize"] = names_in(normalize)
+    if forms:
+        grid["forms"] = [",".join(names_in(forms))]
     with execution.running(overwrite, memory_limit=memory_limit) as executor:
         train = columns.open(train_data)
+        if of_models.unlabelled is not None:
+            options["unlabelled"] = columns.open_later(of_models.unlabelled, train)
         result = search(
-            _in_forms(train, forms, executor),
+            train,
             grid,
-            validation=_validation(by, columns, train),
+            validation=_validation(by, columns, train, is_default="regularization" not in grid),
             model=model,
             parameters=_parameters(model, options, by.seed, by.convention),
-            unlabelled=None if others is None else columns.open_later(others, train),
             max_features=of_models.max_features,
             metric=metric,
             convention=by.convention,
             rule=by.rule,
             feature_penalty=by.feature_penalty,
+            time_limit=of_models.time,
             executor=executor,
         )
     result.model.save(output, overwrite=overwrite)
@@ -125,37 +135,29 @@ def tune(
     if as_json:
         print_json(result.as_json())
         return
-    _print_tuned(result, metric, "validation" if by.criterion is None else "leave-query-out")
-    if result.trained_on is not None:
-        print_line(f"validation: {result.trained_on.text}")
+    _print_tuned(result)
     note(f"model written to {output}")
 
 
 def _check_together(by: Comparison, normalize: str, forms: str) -> None:
     """Raise UsageError for options that do not go together, or one that is lacking."""
-    if sum(way is not None for way in (by.validation, by.folds, by.criterion)) != 1:
-        raise UsageError("give exactly one of --validation, --folds and --criterion.")
+    if sum(way is not None for way in (by.validation, by.folds, by.criterion)) > 1:
+        raise UsageError("give only one of --validation, --folds and --criterion.")
     if forms and normalize:
         raise UsageError("--forms are forms of raw features: give --forms or --normalize.")
 
 
-def _in_forms(train: Dataset, forms: str, executor: Executor) -> Dataset:
-    """The training data with its features in several forms, if the option is given."""
-    if not forms:
-        return train
-    from dranking.data.forms_dataset import with_forms
-    from dranking.engine.map_blocks import blocks_on
-
-    return with_forms(train, names_in(forms), blocks_on(executor))
-
-
-def _validation(by: Comparison, columns: ColumnOptions, train: Dataset) -> Any:
+def _validation(by: Comparison, columns: ColumnOptions, train: Dataset, *, is_default: bool) -> Any:
     """The data or folds on which settings are compared, as `dranking.tune` takes them."""
+    from dranking.tuning.automatic import FOLDS
     from dranking.tuning.folds import QueryKFold
 
-    if by.folds is not None:
-        return QueryKFold(by.folds, by.seed)
-    return "leave-query-out" if by.validation is None else columns.open_later(by.validation, train)
+    if by.criterion is not None:
+        return "leave-query-out"
+    if by.validation is not None:
+        return columns.open_later(by.validation, train)
+    n_repeats = FOLDS.n_repeats if is_default else 1
+    return QueryKFold(by.folds or FOLDS.n_folds, by.seed, n_repeats)
 
 
 def _lqo_metric(criterion: str) -> str:
@@ -186,45 +188,62 @@ def _parameters(
     return options
 
 
-def _print_tuned(result: TuningResult, metric: str, measured_by: str) -> None:
-    """Print the best setting of every lambda, and mark the best and the chosen setting."""
-    from dranking.tuning.result import json_value
-
-    others = [name for name in ("mu", "eta0") if name in result.chosen]
-    scalings = ["normalize"] if "normalize" in result.chosen else []
-    by_line: dict[Any, list[GridPoint]] = {}
-    for point in result.grid:
-        by_line.setdefault((point.get("normalize"), point["regularization"]), []).append(point)
-    rows = []
-    for (scaling, value), points in by_line.items():
-        first = (*([scaling] if scalings else []), f"{value:g}")
-        shown = _shown_points(result, points)
-        if not shown:
-            rows.append((*first, *("" for _ in others), "", "diverged", "", ""))
-        for point, mark in shown:
-            tuned = ("auto" if point[name] is None else f"{point[name]:g}" for name in others)
-            error = json_value(point["standard_error"])
-            score = (point["score"], "" if error is None else error)
-            rows.append((*first, *tuned, point["n_features"], *score, mark))
-    headings = [*scalings, "lambda", *others, "features", "score", "std. error", ""]
-    print_table(f"{measured_by} {metric}", headings, rows)
+def _print_tuned(result: TuningResult) -> None:
+    """Print the best number of features of every setting, and what is known of the chosen model."""
+    points = _best_of_settings(result)
+    names = [name for name in SHOWN if any(name in point for point in points)]
+    rows: dict[tuple[Any, ...], list[float]] = {}
+    for point in points:
+        score = "diverged" if math.isnan(point["score"]) else point["score"]
+        known = not math.isnan(point["standard_error"])
+        error = point["standard_error"] if known else ""
+        others = tuple(_shown(point.get(name, "")) for name in names)
+        row = (*others, point["n_features"], score, error, _mark(point, result))
+        rows.setdefault(row, []).append(point["regularization"])
+    print_table(
+        f"{result.metric} ({result.measured_on}, {result.convention} convention)",
+        ["lambda", *names, "features", "score", "std. error", ""],
+        [(_range(lambdas), *row) for row, lambdas in rows.items()],
+    )
+    for line in result.said:
+        print_line(line)
 
 
-def _shown_points(result: TuningResult, points: Sequence[GridPoint]) -> list[tuple[GridPoint, str]]:
-    """The points of one lambda that are printed, each with its mark; none if all diverged."""
+SHOWN = ("normalize", "forms", "rescore", "mu", "eta0")
+"""Tuned parameters other than lambda, in the order of their columns."""
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "auto"
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _range(lambdas: Sequence[float]) -> str:
+    """The lambdas of a row: settings with the same scores share it."""
+    first, last = min(lambdas), max(lambdas)
+    return f"{first:g}" if first == last else f"{first:g} to {last:g}"
+
+
+def _best_of_settings(result: TuningResult) -> list[GridPoint]:
+    """The best point of every setting; for the chosen setting, also the chosen point."""
     from dranking.metrics.measures.by_name import higher_is_better
+    from dranking.tuning.settings import setting_text
 
     sign = 1 if higher_is_better(result.metric) else -1
-    marked = []
-    for point in points:
-        marks = [
-            mark
-            for mark, of in (("best", result.best), ("chosen", result.chosen))
-            if point.items() >= of.items()
-        ]
-        if marks:
-            marked.append((point, ", ".join(marks)))
-    measured = [point for point in points if not math.isnan(point["score"])]
-    if marked or not measured:
-        return marked
-    return [(max(measured, key=lambda point: sign * point["score"]), "")]
+    by_setting: dict[str, list[GridPoint]] = {}
+    for point in result.grid:
+        by_setting.setdefault(setting_text(point), []).append(point)
+    found = []
+    for points in by_setting.values():
+        measured = [point for point in points if not math.isnan(point["score"])]
+        best = max(measured, key=lambda p: sign * p["score"], default=points[0])
+        marked = [p for p in measured if _mark(p, result) and p["score"] != best["score"]]
+        found += [*marked, best]
+    return found
+
+
+def _mark(point: GridPoint, result: TuningResult) -> str:
+    """Whether a point is the best or the chosen one."""
+    marks = (("best", result.best), ("chosen", result.chosen))
+    return ", ".join(mark for mark, of in marks if point.items() >= of.items())

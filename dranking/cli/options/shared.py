@@ -79,12 +79,12 @@ RegularizationOrGrid: TypeAlias = Annotated[
     ),
 ]
 Regularizations: TypeAlias = Annotated[
-    Grid,
+    Grid | None,
     typer.Option(
         "--regularization",
         parser=parse_grid,
         metavar="GRID",
-        help="The lambdas to try, such as 2^0..2^10 or 0.1,1,10.",
+        help="The lambdas to try, such as 2^0..2^10 or 0.1,1,10. Default: the default search.",
     ),
 ]
 MemoryLimit: TypeAlias = Annotated[

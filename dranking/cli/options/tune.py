@@ -10,7 +10,7 @@ import typer
 
 from dranking.cli.options.pairwise import Unlabelled
 from dranking.cli.options.shared import Convention, metric_option
-from dranking.cli.parsing.numbers import Grid, Steps, parse_grid, parse_steps
+from dranking.cli.parsing.numbers import Grid, Steps, parse_grid, parse_seconds, parse_steps
 from dranking.cli.parsing.topics import TopicCommand
 from dranking.files.places import Place
 
@@ -31,7 +31,7 @@ _GREEDY, _ON_STATISTICS = ("greedy-rankrls",), ("greedy-rankrls", "rankrls")
 _EXACT = ("ranksvm", "ranksvm-hinge", "ranklogistic", "max-margin")
 _PAIRS, _STEPS, _LISTS = ("spd", "lcra"), ("spd", "lcra", "max-margin"), ("max-margin",)
 MODELS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("max_features", "rule", "feature_penalty"), _GREEDY),
+    **dict.fromkeys(("max_features", "rule", "feature_penalty", "time"), _GREEDY),
     "criterion": _ON_STATISTICS,
     "loss": ("ranksvm", *_STEPS),
     **dict.fromkeys(("tol", "max_iter"), _EXACT),
@@ -55,7 +55,7 @@ LOSSES: Mapping[str, tuple[str, ...]] = {
 Loss: TypeAlias = Literal["hinge", "squared-hinge", "logistic", "squared", "pairwise", "ap", "ndcg"]
 
 HELD_OUT = ("validation", "folds", "criterion")
-"""Options of which a search needs one."""
+"""Options of which a search takes one at most."""
 
 
 class TuneCommand(TopicCommand):
@@ -71,21 +71,17 @@ class TuneCommand(TopicCommand):
                 break
         return super().parse_args(ctx, args)
 
-    def place_of(self, parameter: Any) -> int:
-        """Required options come first, and then the options of which one is required."""
-        return 1 if parameter.name in HELD_OUT else super().place_of(parameter)
-
     def topic_of(self, parameter: Any, context: Any) -> str | None:
         """The topic of an option, which is the model for options in `MODELS`."""
         models, model = MODELS.get(parameter.name), _model_in(context)
         if models is not None and model not in models:
             return None
-        if parameter.name in HELD_OUT:
-            return "Options"
-        return super().topic_of(parameter, context) if models is None else f"Model {model}"
+        if models is None or parameter.name in HELD_OUT:
+            return super().topic_of(parameter, context)
+        return f"Model {model}"
 
     def record_of(self, parameter: Any, context: Any) -> tuple[str, str] | None:
-        """The name and the help of an option: a model's own losses, and of which one is needed."""
+        """The name and the help of an option, with a model's own losses."""
         model = _model_in(context)
         record = super().record_of(parameter, context)
         if record is not None and parameter.name == "loss" and model in LOSSES:
@@ -93,10 +89,7 @@ class TuneCommand(TopicCommand):
             return record[0].replace("|".join(get_args(Loss)), "|".join(losses)), (
                 f"Loss. Default: {losses[0]}."
             )
-        if record is None or parameter.name not in HELD_OUT:
-            return record
-        ways = [f"--{name}" for name in HELD_OUT if model in MODELS.get(name, (model,))]
-        return record[0], f"{record[1]}  [one required: {', '.join(ways)}]"
+        return record
 
 
 def _model_in(context: Any) -> str:
@@ -109,26 +102,31 @@ class Comparison:
 
     TOPIC: ClassVar[str] = "Comparison of the settings"
 
-    validation: Annotated[Place | None, typer.Option(help="Choose on this validation data.")] = None
+    validation: Annotated[
+        Place | None,
+        typer.Option(help="Choose on this validation data, not by cross-validation."),
+    ] = None
     folds: Annotated[
-        int | None, typer.Option(min=2, help="Choose by cross-validation, in folds of queries.")
+        int | None,
+        typer.Option(min=2, help="Number of folds of queries of the cross-validation. Default: 5."),
     ] = None
     criterion: Annotated[
         str | None,
         typer.Option(
-            help="Choose by leave-query-out predictions, without validation data: lqo-map, "
-            "lqo-ndcg@10, ...; or lqo-squared_error, for which a statistics store is enough."
+            help="Choose by leave-query-out predictions, which are optimistic, since all queries "
+            "chose the features: lqo-map, lqo-ndcg@10, ...; or lqo-squared_error, for which a "
+            "statistics store is enough."
         ),
     ] = None
-    metric: Annotated[str, metric_option("Metric to choose by")] = "map"
+    metric: Annotated[str, metric_option("Metric to choose by")] = "ndcg@10"
     convention: Convention = "standard"
     rule: Annotated[
-        Literal["best", "one-standard-error"] | None,
+        Literal["best", "smaller"],
         typer.Option(
-            help="The best setting, or the fewest features within one standard error of the best. "
-            "Default: one-standard-error from 20 held-out queries on, without --feature-penalty.",
+            help="The best number of features; or the fewest from which on no larger number gains "
+            "more than 0.002, or than one standard error of the gain.",
         ),
-    ] = None
+    ] = "best"
     feature_penalty: Annotated[
         float, typer.Option(help="Penalty on the score for every feature.")
     ] = 0.0
@@ -142,7 +140,16 @@ class OfModels:
     """Options that only some models take, and that `train` has in another form."""
 
     max_features: Annotated[
-        int | None, typer.Option(help="Largest number of features to try. Default: all.")
+        int | None, typer.Option(help="Largest number of features to try. Default: 20.")
+    ] = None
+    time: Annotated[
+        float | None,
+        typer.Option(
+            parser=parse_seconds,
+            metavar="TIME",
+            help="Time after which the default search begins nothing more, such as 90s, 10m or 2h. "
+            "Default: no limit.",
+        ),
     ] = None
     tol: Annotated[
         float | None,

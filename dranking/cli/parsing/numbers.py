@@ -52,3 +52,17 @@ def parse_steps(text: str | Steps) -> Steps:
         else:
             values += [math.inf] if item == "inf" else parse_grid(item)
     return Steps(values)
+
+
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+"""Seconds of a unit of time."""
+
+
+def parse_seconds(text: str | float) -> float:
+    """Parse a time such as `90s`, `10m` or `1.5h`, in seconds."""
+    written = str(text).strip()
+    number, unit = (written[:-1], written[-1:]) if written[-1:] in UNITS else (written, "s")
+    seconds = parse_number(number) * UNITS[unit]
+    if not seconds > 0:
+        raise typer.BadParameter(f"{written!r} is not a time; write 90s, 10m or 2h.")
+    return seconds

@@ -90,6 +90,7 @@ def centred_rows(
     block: QueryBlock | QueryStatistics,
     columns: NDArray[np.float32] | None = None,
     features: Indices | None = None,
+    n_documents: int = 1_024,
 ) -> Iterator[tuple[Array, Indices]]:
     """Yield strips of centred rows [X y], with the offsets of the queries of each strip.
 
@@ -104,6 +105,8 @@ def centred_rows(
         (len(features), n_documents) values of the features; None if the block holds all features.
     features
         The features; None means all.
+    n_documents
+        Number of documents of a strip, about.
     """
     if isinstance(block, QueryStatistics):
         kept = np.arange(block.n_features) if features is None else features
@@ -114,9 +117,10 @@ def centred_rows(
     else:
         chosen = block.features if features is None else block.features[:, features]
         values = chosen if block.is_sparse else np.ascontiguousarray(chosen)
-    strips = centred_strips(values, block.relevance, block.query_ptr, block.weights)
-    for rows, labels, ptr in strips:
-        yield np.column_stack((rows, labels)), ptr
+    labels, ptr, weights = block.relevance, block.query_ptr, block.weights
+    strips = centred_strips(values, labels, ptr, weights, n_documents)
+    for rows, own, offsets in strips:
+        yield np.column_stack((rows, own)), offsets
 
 
 def _rows_of_statistics(

@@ -48,6 +48,10 @@ from dranking.rankrls.statistics.per_query import QueryStatistics
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+STRIP = 8_192
+"""Documents of a strip: queries of similar size in a strip are held out together, for some 30 calls
+of LAPACK and NumPy, whose overhead is shared by all of them."""
+
 LEAST_LEFT = 1e-4
 """Least share of a coefficient of all queries that may be left to predictions without a query; they
 then lose four digits at most, and documents tie where nine are equal."""
@@ -258,7 +262,7 @@ def fit_block(
     models
         Ridge regression of all queries on each set.
     """
-    strips = list(centred_rows(block, columns, sets.features))
+    strips = list(centred_rows(block, columns, sets.features, STRIP))
     has_sums, found = isinstance(block, QueryStatistics), []
     for subset, model in zip(sets.subsets, models, strict=True):
         fits, first = _no_fits(block.n_queries, len(subset)), 0

@@ -206,7 +206,7 @@ class TuneConfig(BaseModel):
     folds: Annotated[int, Field(ge=2)] | None = None
     metric: Measure = "ndcg@10"
     convention: ConventionName = "standard"
-    rule: Rule | None = None
+    rule: Rule = "best"
     feature_penalty: Annotated[float, Field(ge=0)] = 0.0
     seed: int = 0
 

@@ -198,6 +198,7 @@ def centred_strips(
     relevance: Array,
     query_ptr: NDArray[np.int64],
     query_weights: Array,
+    n_documents: int = 1_024,
 ) -> Iterator[tuple[Array, Array, NDArray[np.int64]]]:
     """Strips of whole queries, centred in float64, times the square roots of query weights.
 
@@ -205,6 +206,8 @@ def centred_strips(
     ----------
     features, relevance, query_ptr, query_weights
         As in `moments`; strips of CSR features are made dense.
+    n_documents
+        Number of documents of a strip, about.
 
     Yields
     ------
@@ -215,7 +218,7 @@ def centred_strips(
     ptr
         (n_queries + 1,) offsets of the strip's queries.
     """
-    for first, last in strips_of_queries(query_ptr):
+    for first, last in strips_of_queries(query_ptr, n_documents):
         rows = slice(query_ptr[first], query_ptr[last])
         ptr = query_ptr[first : last + 1] - query_ptr[first]
         sizes = np.diff(ptr)

@@ -1,0 +1,210 @@
+"""The default search of greedy RankRLS: forms of the features, lambda, rescoring and size.
+
+Every model is selected anew on the training queries of each fold, with the forms fitted to these
+queries, and measured on the queries held out. Scores of the models that a search compares are
+slightly optimistic for the best of them. `held_out_score` repeats the whole search without each of
+three further folds, and measures what it chooses there on queries that had no part in the choice;
+this search learns from two thirds of the queries, so that its score is rather too low.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.data.forms_dataset import with_forms
+from dranking.engine.executor import Executor
+from dranking.engine.map_blocks import map_blocks
+from dranking.errors import DataError
+from dranking.rankrls.gram.moments import block_totals
+from dranking.tuning.choice import Preference, ScoredPath, choose, edge_of, points_of
+from dranking.tuning.folds import QueryKFold, split_queries
+from dranking.tuning.grid import Array, mean_and_error, validation_sums
+from dranking.tuning.preparation import Preparation
+from dranking.tuning.result import HeldOut
+from dranking.tuning.scores import SearchPlan, Split
+from dranking.tuning.settings import Setting
+
+FORMS = ("raw", "raw,log", "raw,log,quantile", "raw,log,query-minmax,rank")
+"""Sets of forms to try, where the data has the values that the forms need."""
+
+STRENGTHS = tuple(2.0**exponent for exponent in (-10, -7, -4, -1, 2))
+"""lambda to try, as shares of the median sum of squares of a column within queries."""
+
+STEP, MOST_STEPS = 2.0**3, 4
+"""Factor to the next lambda beyond the best one, and the largest number of such steps."""
+
+N_FEATURES = 20
+"""Largest number of features of the default search."""
+
+FOLDS = QueryKFold(5, n_repeats=2)
+"""The folds of the default search."""
+
+OUTER_FOLDS = QueryKFold(3, seed=1_000)
+"""The folds of `held_out_score`, which differ from the folds of the search."""
+
+INNER_FOLDS = QueryKFold(3)
+"""The folds of each search of `held_out_score`."""
+
+
+@dataclass
+class Clock:
+    """The time that a search may take, and what was left out for lack of time.
+
+    Attributes
+    ----------
+    end
+        `time.monotonic()` at the end; infinity without a limit.
+    left_out
+        What was not tried.
+    """
+
+    end: float
+    left_out: list[str]
+
+    @classmethod
+    def of(cls, seconds: float | None) -> Clock:
+        """A clock that starts now; None means no limit."""
+        return cls(np.inf if seconds is None else time.monotonic() + seconds, [])
+
+    def allows(self, seconds: float, what: str) -> bool:
+        """Whether there is time for work that takes so long; notes what is left out if not."""
+        is_allowed = time.monotonic() + seconds <= self.end
+        if not is_allowed:
+            self.left_out.append(what)
+        return is_allowed
+
+
+def default_search(
+    plan: SearchPlan,
+    train: Dataset,
+    forms: Sequence[str],
+    clock: Clock,
+    preference: Preference,
+) -> list[ScoredPath]:
+    """Scores of the models of the default search.
+
+    All sets of forms are tried with all lambdas; lambdas beyond the best one follow while they are
+    better. The best forms and lambda are then tried with picks that are rescored by the measure.
+
+    Parameters
+    ----------
+    plan
+        The measure, the folds or validation data, and the largest number of features.
+    train
+        Raw training data.
+    forms
+        Sets of forms.
+    clock
+        The time; the first set of forms is always tried.
+    preference
+        How a model is chosen.
+    """
+    splits = plan.splits(train) or []
+    paths: list[ScoredPath] = []
+    took = 0.0
+    for names in forms:
+        if paths and not clock.allows(took, f"forms {names}"):
+            continue
+        begun = time.monotonic()
+        preparation = Preparation(forms=names)
+        unit = _square_within(preparation.of(train, plan.executor), plan.executor)
+        lambdas = [strength * unit for strength in STRENGTHS]
+        paths += _with_lambdas(plan, train, splits, preparation, lambdas)
+        took = time.monotonic() - begun
+    for _ in range(MOST_STEPS):
+        best = choose(paths, *preference._replace(rule="best"))
+        edge = edge_of(best, points_of(paths))
+        if edge is None or not clock.allows(took / len(STRENGTHS), "lambdas beyond the best"):
+            break
+        further = best["regularization"] * (STEP if edge == "largest" else 1.0 / STEP)
+        paths += _with_lambdas(plan, train, splits, Preparation.at(best), [further])
+    best = choose(paths, *preference._replace(rule="best"))
+    rescored = Setting(regularization=best["regularization"], rescore=plan.criterion.measure)
+    if clock.allows(took, f"picks rescored by {plan.criterion.measure}"):
+        paths += plan.scores(train, splits, Preparation.at(best), [rescored])
+    return paths
+
+
+def held_out_score(
+    plan: SearchPlan,
+    train: Dataset,
+    forms: Sequence[str],
+    clock: Clock,
+    preference: Preference,
+) -> HeldOut | None:
+    """The score of the whole search on queries that had no part in it; None for lack of time.
+
+    Without each fold of queries in turn, the search is repeated on three folds of the others, and
+    what it chooses is measured on the queries of the fold.
+    """
+    folds = OUTER_FOLDS
+    if not isinstance(plan.validation, QueryKFold) or train.n_queries < 2 * folds.n_folds:
+        return None
+    inner = replace(plan, validation=INNER_FOLDS)
+    sums: list[Array] = []
+    took = 0.0
+    for rest, held_out in split_queries(train, folds, plan.executor):
+        if not clock.allows(took, f"the score on held-out queries, fold {len(sums) + 1} and later"):
+            break
+        begun = time.monotonic()
+        paths = default_search(inner, rest, forms, clock, preference)
+        point = choose(paths, *preference)
+        prepared = Preparation.at(point).of(rest, plan.executor)
+        [path] = plan.family.paths(prepared, [point], point["n_features"], plan.executor)
+        only = path._replace(setting=point, weights=path.weights[-1:])
+        sums.append(validation_sums([only], prepared, held_out, plan.criterion, plan.executor))
+        took = time.monotonic() - begun
+    if not sums:
+        return None
+    total = np.sum(sums, axis=0)
+    score, error = (float(values[0]) for values in mean_and_error(total))
+    return HeldOut(score, error, int(total[0, 0]), len(sums))
+
+
+def possible_forms(train: Dataset) -> tuple[str, ...]:
+    """The sets of forms that a data set allows; its features as they are, where it is scaled."""
+    if train.transforms:
+        return FORMS[:1]
+    one_query = train.select_queries(np.arange(train.n_queries) == 0)
+    return tuple(names for names in FORMS if _are_possible(one_query, names))
+
+
+def _are_possible(dataset: Dataset, names: str) -> bool:
+    """Whether forms can be made of data that may be sparse, or have filled values."""
+    try:
+        with_forms(dataset, names.split(","))
+    except DataError:
+        return False
+    return True
+
+
+def _with_lambdas(
+    plan: SearchPlan,
+    train: Dataset,
+    splits: Sequence[Split],
+    preparation: Preparation,
+    lambdas: Sequence[float],
+) -> list[ScoredPath]:
+    settings = [Setting(regularization=value) for value in lambdas]
+    return plan.scores(train, splits, preparation, settings)
+
+
+def _square_within(dataset: Dataset, executor: Executor) -> float:
+    """Median sum of squares of a column within queries, as a power of two; 1 without any."""
+    diagonal = reduce(add, map_blocks(_diagonal, dataset, executor, name="moments"))
+    varying = diagonal[diagonal > 0.0]
+    return float(2.0 ** round(math.log2(np.median(varying)))) if len(varying) else 1.0
+
+
+def _diagonal(block: QueryBlock) -> Array:
+    diagonal, _, _ = block_totals(block)
+    return diagonal

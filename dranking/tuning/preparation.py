@@ -1,0 +1,49 @@
+"""Preparations of raw features before a fit: a scaling, or several forms of each feature."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dranking.data.dataset import Dataset
+from dranking.data.forms_dataset import with_forms
+from dranking.data.scaling import Normalize, scaled
+from dranking.engine.executor import Executor
+from dranking.engine.map_blocks import blocks_on
+from dranking.tuning.settings import Setting
+
+
+class Preparation(NamedTuple):
+    """A preparation that a search tries; by default, features stay as they are.
+
+    Attributes
+    ----------
+    normalize
+        A scaling of all features.
+    forms
+        The forms of each feature that a selection may pick, as in "raw,log".
+    """
+
+    normalize: Normalize | None = None
+    forms: str | None = None
+
+    @classmethod
+    def at(cls, point: Setting) -> Preparation:
+        """The preparation at a point of a grid."""
+        return cls(point.get("normalize"), point.get("forms"))
+
+    def of(self, dataset: Dataset, executor: Executor) -> Dataset:
+        """The prepared features of a data set, to which the preparation is fitted."""
+        if self.forms is not None:
+            return with_forms(dataset, self.forms.split(","), blocks_on(executor))
+        if self.normalize is not None:
+            return scaled(dataset, self.normalize, blocks_on(executor))
+        return dataset
+
+    def added_to(self, setting: Setting) -> Setting:
+        """A setting with the names of this preparation."""
+        named = setting.copy()
+        if self.normalize is not None:
+            named["normalize"] = self.normalize
+        if self.forms is not None:
+            named["forms"] = self.forms
+        return named
