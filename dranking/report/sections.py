@@ -39,7 +39,8 @@ def page_of(content: Content, title: str = "Ranking model") -> Page:
         facts.append(("judged queries", f"{content.challenger.n_queries:,}"))
     good = None
     if content.verdict is not None:
-        good = bool(content.verdict["accepted"])
+        is_postponed = content.verdict["decision"] == "postponed"
+        good = None if is_postponed else bool(content.verdict["accepted"])
         facts.insert(0, ("verdict of the gate", content.verdict["decision"]))
     ranker = content.model.provenance.get("ranker", "linear model")
     return Page(
@@ -122,8 +123,9 @@ def _training(content: Content) -> Iterator[Section]:
 
 
 def _gate(content: Content) -> Section:
-    reasons = (content.verdict or {})["reasons"]
-    rows = [(r["rule"], "passed" if r["passed"] else "failed", r["text"]) for r in reasons]
+    verdict = content.verdict or {}
+    failed = "waits" if verdict["decision"] == "postponed" else "failed"
+    rows = [(r["rule"], "passed" if r["passed"] else failed, r["text"]) for r in verdict["reasons"]]
     return Section(
         "The gate",
         ["The challenger must pass all of these rules." if rows else "No rule applies."],

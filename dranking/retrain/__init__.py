@@ -22,12 +22,13 @@ markers: a run that was killed anywhere is finished by the next run.
 
 Each subject has a folder: `config` has the configuration; `sources` recognises parts by their
 content, and champions that were trained on withdrawn parts (`withdrawal`); `registry` has the
-versions, the aliases and the ledger of the gate. `gate` holds the rules: `gate.bets`, `gate.budget`
-and the ledger bound how often the gate promotes by chance. `workflows` holds the stages' work for
-linear and for bilinear rankers. In `stages`, `judging` judges on the judged queries of a night and
-enters the test in the ledger; without judged queries, `click_gate` compares on the clicks that
-`workflows.later_clicks` holds out. `monitoring` has the event log, Prometheus and MLflow.
-`quarantine` sets wrong parts aside.
+versions, the aliases, the ledger of the gate and the history of the nights. `gate` holds the rules:
+`gate.bets`, `gate.budget` and the ledger bound how often the gate promotes by chance. `workflows`
+holds the stages' work for linear and for bilinear rankers. In `stages`, `judging` judges on the
+judged queries of a night and enters the test in the ledger; without judged queries, `click_gate`
+compares on the clicks that `workflows.later_clicks` holds out. `monitoring` has the event log, the
+record with which every run ends, Prometheus, MLflow and the page over all nights. `quarantine` sets
+wrong parts aside.
 
 Exit codes of the command: 0 promoted, rejected (another code by ``--reject-exit``), postponed or
 unchanged; 2 the configuration is wrong; 3 the data is wrong or missing; 75 another run is going on,

@@ -99,6 +99,22 @@ def test_every_section_is_there(page):
     ]
 
 
+@pytest.mark.parametrize(
+    ("decision", "word", "good"),
+    [("postponed", "waits", None), ("rejected", "failed", False)],
+)
+def test_a_postponed_challenger_has_not_failed(decision, word, good):
+    judged = ranking(2)
+    model = dr.RankRLS().fit(judged).to_model()
+    threads = get_executor("threads")
+    content = describe(model, judged, metric="map", convention="standard", executor=threads)
+    reasons = [{"rule": "every", "passed": False, "text": "no test today"}]
+    verdict = {"accepted": False, "decision": decision, "reasons": reasons}
+    shown = page_of(replace(content, verdict=verdict))
+    assert (shown.facts[0], shown.good) == (("verdict of the gate", decision), good)
+    assert section(shown, "The gate").tables[0].rows == [("every", word, "no test today")]
+
+
 def test_nothing_is_loaded_and_nothing_runs(page):
     found = outline(page)
     assert found.loads == []
