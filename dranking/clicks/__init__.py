@@ -47,9 +47,9 @@ When this is right, and what happens otherwise
 - *Propensities* (`propensities.harvest`) need arms to which sessions were assigned independently of
   users and clicks. Rankers that learned from these clicks promote lucky documents; across nights
   the curve is then too flat (8 to 109 % at position 10 in simulation), with narrow intervals around
-  the wrong numbers. Intervals hold for queries drawn anew (from 20 on; of fewer they are too
-  narrow); with counts by user, and without trust bias, for users who come back with other queries
-  too.
+  the wrong numbers. Intervals hold for queries drawn anew (of few queries, only where these have
+  about as many clicks); with counts by user, and without trust bias, for users who come back with
+  other queries too.
 - *Values of rankers* (`off_policy`) need clicks of other nights or queries than trained on, and are
   bounds where documents were hardly shown; if less than half of the pages is covered, a ranker has
   no value. Values weigh queries by their sessions, and assume that relevance has not changed since.

@@ -241,7 +241,7 @@ def _curve(compared: _Compared, context: str | None, between: Array) -> Curve:
         name = "all contexts" if context is None else f"context {context!r}"
         compared.warned.append(
             f"the propensities of {name} rest on {n_queries} queries: intervals of fewer than "
-            f"{FEWEST_QUERIES} queries miss the propensities more often than they say."
+            f"{FEWEST_QUERIES} queries are right only if these queries have about as many clicks."
         )
     return Curve(
         context=context,
