@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from dranking.clicks.counting.appends import hours_of, kept_events
 from dranking.clicks.logs.columns import LogColumns, LogForm, UbiRules
-from dranking.clicks.logs.events import ASKED, FUTURE, Events, Privacy, row_events
+from dranking.clicks.logs.events import ASKED, Events, Privacy, row_events
 from dranking.clicks.logs.files import LogPart
 from dranking.clicks.logs.lists import list_events
+from dranking.clicks.logs.problems import FUTURE
 from dranking.clicks.logs.read import read_log
 from dranking.clicks.logs.ubi import UBI_FIELDS, ubi_events
 from dranking.clicks.logs.values import texts

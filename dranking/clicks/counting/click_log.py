@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from dranking.clicks.logs.columns import LogColumns, LogForm, UbiRules
-from dranking.clicks.logs.events import (
+from dranking.clicks.logs.problems import (
     ALONE,
     ALONE_LOST,
     ALONE_WRONG,
@@ -91,9 +91,9 @@ class ClickFacts(NamedTuple):
     n_events
         Number of events: results that were shown, and clicks that came alone.
     problems
-        Number of events that were left out for each cause (`events.PROBLEMS`).
+        Number of events that were left out for each cause (`problems.PROBLEMS`).
     notes
-        Other numbers that explain the counts (`events.NOTES`).
+        Other numbers that explain the counts (`problems.NOTES`).
     n_kept
         Number of impressions in the nights that are kept, with those of documents that the data
         lacks.

@@ -20,8 +20,8 @@ from dranking.clicks.counting.build_tasks import (
 )
 from dranking.clicks.counting.click_log import MAX_BUCKETS, ClickLog
 from dranking.clicks.counting.log_rows import Wanted, named_rows
-from dranking.clicks.logs.events import FUTURE
 from dranking.clicks.logs.files import LogPart
+from dranking.clicks.logs.problems import FUTURE
 from dranking.clicks.logs.values import DAY
 from dranking.clicks.rows.split_files import BucketParts
 from dranking.clicks.sessions.sessions import NEVER, SessionRules

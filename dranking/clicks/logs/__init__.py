@@ -9,5 +9,5 @@ logs give events:
 | `lists` | a session: lists of documents and of clicks, and perhaps of positions |
 | `ubi` | a query or an event of OpenSearch's User Behavior Insights (1.0 to 1.3) |
 
-What cannot be an event is counted by its cause (`events.PROBLEMS`), and left out.
+What cannot be an event is counted by its cause (`problems.PROBLEMS`), and left out.
 """

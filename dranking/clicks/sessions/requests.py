@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.clicks.hashes import NO_USER
-from dranking.clicks.logs.events import ALONE_WRONG, ASKED, AT_ZERO, CLICK, READ, SEEN, SHOWN
+from dranking.clicks.logs.events import ASKED, AT_ZERO, CLICK, SEEN, SHOWN
+from dranking.clicks.logs.problems import ALONE_WRONG, READ
 from dranking.clicks.rows.groups import Groups
 from dranking.clicks.sessions.runs import UNKNOWN
 from dranking.clicks.sessions.session_events import Ints, SessionEvents

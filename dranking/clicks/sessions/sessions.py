@@ -83,7 +83,7 @@ class SessionCounts(NamedTuple):
     open
         Events of the sessions that may go on.
     found
-        Counts by the names of `events.PROBLEMS` and `events.NOTES`.
+        Counts by the names of `problems.PROBLEMS` and `problems.NOTES`.
     """
 
     counts: pa.Table
