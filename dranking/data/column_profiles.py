@@ -86,8 +86,7 @@ class Profile:
             return ""
         return (
             f"{n} of {len(self.columns)} features have values far above the others: try "
-            f"dranking tune {data} --folds 5 --regularization 2^-5..2^15 "
-            "--normalize none,log,query-minmax --output model.json, or "
+            f"dranking tune {data} --output model.json, or "
             f"dranking select {data} --n-features {min(10, len(self.columns))} "
             "--forms raw,log,query-minmax --output model.json."
         )

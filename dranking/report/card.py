@@ -158,7 +158,15 @@ def _choice(choice: Mapping[str, Any]) -> list[str]:
         return []
     tried = choice.get("regularizations", ())
     values = f"{len(tried)} values of lambda from {min(tried):g} to {max(tried):g}" if tried else ""
-    return [f"Chosen from {values or 'several settings'} by {choice['by']}."]
+    if len(choice.get("forms", ())) > 1:  # each set of forms has lambdas of its own
+        values = f"the forms {'; '.join(choice['forms'])} with several values of lambda each"
+    sentences = [f"Chosen from {values or 'several settings'} by {choice['by']}."]
+    if held_out := choice.get("held_out"):
+        sentences.append(
+            f"Searches without parts of the queries score {held_out['score']:.4f} on these parts, "
+            f"with a standard error of {held_out['standard_error']:.4f}."
+        )
+    return sentences
 
 
 def _lambda(provenance: Mapping[str, Any]) -> float | None:
@@ -179,13 +187,19 @@ def _how_chosen(provenance: Mapping[str, Any]) -> dict[str, Any]:
     metrics = provenance["metrics"]
     measure = next(iter(metrics.get("means") or metrics["sums"]))
     if "folds" in search:
-        data = f"cross-validation in {search['folds']} folds of queries"
+        times = f", made {search['repeats']} times" if "repeats" in search else ""
+        data = f"cross-validation in {search['folds']} folds of queries{times}"
     elif "validation" in search:
         data = f"{search['validation']['n_queries']:,} validation queries"
     else:
         data = "leave-query-out predictions"
     by = f"{measure} of {data} ({metrics['convention']} convention, rule {search['rule']})"
-    return {"regularizations": search.get("regularizations", []), "by": by}
+    return {
+        "regularizations": search.get("regularizations", []),
+        "forms": search.get("forms", []),
+        "by": by,
+        "held_out": metrics.get("held_out"),
+    }
 
 
 def _judged(judged: Mapping[str, Any] | None) -> Section:

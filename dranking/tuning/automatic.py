@@ -3,8 +3,9 @@
 Every model is selected anew on the training queries of each fold, with the forms fitted to these
 queries, and measured on the queries held out. Scores of the models that a search compares are
 slightly optimistic for the best of them. `held_out_score` repeats the whole search without each of
-three further folds, and measures what it chooses there on queries that had no part in the choice;
-this search learns from two thirds of the queries, so that its score is rather too low.
+three further folds, on three folds of the other queries, and measures what it chooses there on
+queries that had no part in the choice; this search learns from two thirds of the queries, so that
+its score is rather too low.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 
@@ -23,9 +24,9 @@ from dranking.data.dataset import Dataset
 from dranking.data.forms_dataset import with_forms
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
-from dranking.errors import DataError
+from dranking.errors import DataError, UsageError
 from dranking.rankrls.gram.moments import block_totals
-from dranking.tuning.choice import Preference, ScoredPath, choose, edge_of, points_of
+from dranking.tuning.choice import GridPoint, Preference, ScoredPath, choose, edge_of, points_of
 from dranking.tuning.folds import QueryKFold, split_queries
 from dranking.tuning.grid import Array, mean_and_error, validation_sums
 from dranking.tuning.preparation import Preparation
@@ -48,38 +49,36 @@ N_FEATURES = 20
 FOLDS = QueryKFold(5, n_repeats=2)
 """The folds of the default search."""
 
-OUTER_FOLDS = QueryKFold(3, seed=1_000)
-"""The folds of `held_out_score`, which differ from the folds of the search."""
+N_HELD_OUT, HELD_OUT_SEED = 3, 1_000
+"""Number of folds of `held_out_score`, also within its searches, and what is added to the seed."""
 
-INNER_FOLDS = QueryKFold(3)
-"""The folds of each search of `held_out_score`."""
+SEARCH_SHARE = 0.6
+"""Share of a time limit after which the search leaves the rest to `held_out_score`."""
+
+RESCORING = 3.0
+"""Time of one rescored selection in times of a selection of five lambdas, about."""
 
 
 @dataclass
 class Clock:
-    """The time that a search may take, and what was left out for lack of time.
+    """The time that work may take, and what was left out.
 
     Attributes
     ----------
     end
         `time.monotonic()` at the end; infinity without a limit.
     left_out
-        What was not tried.
+        What was not tried, and why.
     """
 
     end: float
-    left_out: list[str]
-
-    @classmethod
-    def of(cls, seconds: float | None) -> Clock:
-        """A clock that starts now; None means no limit."""
-        return cls(np.inf if seconds is None else time.monotonic() + seconds, [])
+    left_out: list[str] = field(default_factory=list)
 
     def allows(self, seconds: float, what: str) -> bool:
         """Whether there is time for work that takes so long; notes what is left out if not."""
         is_allowed = time.monotonic() + seconds <= self.end
         if not is_allowed:
-            self.left_out.append(what)
+            self.left_out.append(f"{what}, for lack of time")
         return is_allowed
 
 
@@ -123,13 +122,13 @@ def default_search(
     for _ in range(MOST_STEPS):
         best = choose(paths, *preference._replace(rule="best"))
         edge = edge_of(best, points_of(paths))
-        if edge is None or not clock.allows(took / len(STRENGTHS), "lambdas beyond the best"):
+        if edge is None or not clock.allows(took, "lambdas beyond the best"):
             break
         further = best["regularization"] * (STEP if edge == "largest" else 1.0 / STEP)
         paths += _with_lambdas(plan, train, splits, Preparation.at(best), [further])
     best = choose(paths, *preference._replace(rule="best"))
     rescored = Setting(regularization=best["regularization"], rescore=plan.criterion.measure)
-    if clock.allows(took, f"picks rescored by {plan.criterion.measure}"):
+    if clock.allows(RESCORING * took, f"picks rescored by {plan.criterion.measure}"):
         paths += plan.scores(train, splits, Preparation.at(best), [rescored])
     return paths
 
@@ -141,33 +140,54 @@ def held_out_score(
     clock: Clock,
     preference: Preference,
 ) -> HeldOut | None:
-    """The score of the whole search on queries that had no part in it; None for lack of time.
+    """The score of the whole search on queries that had no part in it; None if there is none.
 
     Without each fold of queries in turn, the search is repeated on three folds of the others, and
-    what it chooses is measured on the queries of the fold.
+    what it chooses is measured on the queries of the fold. A fold whose search is cut short by the
+    clock does not count. The clock notes why folds are missing.
     """
-    folds = OUTER_FOLDS
-    if not isinstance(plan.validation, QueryKFold) or train.n_queries < 2 * folds.n_folds:
+    if not isinstance(plan.validation, QueryKFold):
         return None
-    inner = replace(plan, validation=INNER_FOLDS)
+    seed = plan.validation.seed
+    outer = QueryKFold(N_HELD_OUT, seed + HELD_OUT_SEED)
+    # The rule is applied to the paths; its own least number of queries is that of the main search.
+    inner = replace(plan, validation=QueryKFold(N_HELD_OUT, seed), rule="best")
     sums: list[Array] = []
-    took = 0.0
-    for rest, held_out in split_queries(train, folds, plan.executor):
-        if not clock.allows(took, f"the score on held-out queries, fold {len(sums) + 1} and later"):
-            break
-        begun = time.monotonic()
-        paths = default_search(inner, rest, forms, clock, preference)
-        point = choose(paths, *preference)
-        prepared = Preparation.at(point).of(rest, plan.executor)
-        [path] = plan.family.paths(prepared, [point], point["n_features"], plan.executor)
-        only = path._replace(setting=point, weights=path.weights[-1:])
-        sums.append(validation_sums([only], prepared, held_out, plan.criterion, plan.executor))
-        took = time.monotonic() - begun
-    if not sums:
+    took, own = 0.0, Clock(clock.end)
+    try:
+        for rest, held_out in split_queries(train, outer, plan.executor):
+            if not own.allows(took, "searches without held-out queries"):
+                break
+            begun = time.monotonic()
+            paths = default_search(inner, rest, forms, own, preference)
+            if own.left_out:
+                break
+            point = choose(paths, *preference)
+            sums.append(_sums_of(point, plan, rest, held_out))
+            took = time.monotonic() - begun
+    except (DataError, UsageError) as error:
+        clock.left_out.append(
+            f"a score on held-out queries, since the queries are too few: {error}"
+        )
         return None
-    total = np.sum(sums, axis=0)
-    score, error = (float(values[0]) for values in mean_and_error(total))
-    return HeldOut(score, error, int(total[0, 0]), len(sums))
+    if own.left_out:
+        clock.left_out.append(
+            f"a score on held-out queries of {N_HELD_OUT - len(sums)} of {N_HELD_OUT} folds, for "
+            "lack of time"
+        )
+    total = np.sum(sums, axis=0) if sums else np.zeros((1, 1))
+    if not total[0, 0]:
+        return None
+    [score], [standard_error] = mean_and_error(total)
+    return HeldOut(float(score), float(standard_error), int(total[0, 0]), len(sums))
+
+
+def _sums_of(point: GridPoint, plan: SearchPlan, train: Dataset, judged: Dataset) -> Array:
+    """Sums over judged queries, as `validation_sums`, of the model of a point."""
+    prepared = Preparation.at(point).of(train, plan.executor)
+    [path] = plan.family.paths(prepared, [point], point["n_features"], plan.executor)
+    only = path._replace(setting=point, weights=path.weights[-1:])
+    return validation_sums([only], prepared, judged, plan.criterion, plan.executor)
 
 
 def possible_forms(train: Dataset) -> tuple[str, ...]:

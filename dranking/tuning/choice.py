@@ -34,7 +34,8 @@ class GridPoint(Setting):
     score
         Mean of the measure over the validation queries; NaN if the training diverged.
     standard_error
-        Standard error of the mean; NaN where it is not known, as for a single query.
+        Standard error of the mean; NaN where it is not known, as for a single query. Where folds
+        are repeated, it is that of one repetition, which is at least that of their mean.
     n_queries
         Number of queries that count for the measure.
     n_effective
@@ -61,7 +62,7 @@ class ScoredPath(NamedTuple):
         The models, the one with the fewest features first.
     errors
         (t, t) standard errors of the differences between the scores of each two models, paired by
-        query; NaN where they are not known.
+        query; NaN where they are not known, and of one repetition where folds are repeated.
     """
 
     points: tuple[GridPoint, ...]

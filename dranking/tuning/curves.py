@@ -11,9 +11,10 @@ from dranking.errors import UsageError
 from dranking.files.places import AnyPlace, as_place
 from dranking.files.writing.atomic_files import atomic_path
 from dranking.files.writing.output_checks import check_output_file
+from dranking.metrics.measures.by_name import higher_is_better
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.result import TuningResult
-from dranking.tuning.settings import other_parameters_text, setting_text
+from dranking.tuning.settings import Setting, other_parameters_text, setting_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,11 +66,13 @@ def plot_curves(results: TuningResult | Sequence[TuningResult], *, title: str = 
 
     several = [results] if isinstance(results, TuningResult) else list(results)
     points, measure = _mean_points(several)
+    sign = 1.0 if higher_is_better(measure) else -1.0
     against_size = len({point["n_features"] for point in points}) > 1
     figure = Figure(figsize=(7.2, 4.4), layout="constrained")
     axes = figure.subplots()
     if against_size:
-        _draw_against_size(axes, points)
+        chosen = several[0].chosen if len(several) == 1 else None
+        _draw_against_size(axes, _shown(points, sign, chosen))
     else:
         _draw_against_lambda(axes, points)
     if len(several) == 1:
@@ -160,7 +163,7 @@ def _keys(grid: Sequence[GridPoint]) -> tuple[tuple[str, int], ...]:
 
 def _draw_against_size(axes: Any, points: Sequence[GridPoint]) -> None:
     lines: Lines = defaultdict(list)
-    for point in _shown(points):
+    for point in points:
         kind = [str(name) for name in _preparation(point) if name is not None]
         label = ", ".join([*kind, lambda_label(point["regularization"])])
         lines[label].append((point["n_features"], point["score"]))
@@ -170,17 +173,14 @@ def _draw_against_size(axes: Any, points: Sequence[GridPoint]) -> None:
     axes.set_xlabel("number of features")
 
 
-def _preparation(point: GridPoint) -> tuple[str | None, str | None, str | None]:
+def _preparation(point: Setting) -> tuple[str | None, str | None, str | None]:
     """Scaling and forms of the features, and the measure by which picks were rescored."""
     rescored = f"rescored by {point['rescore']}" if "rescore" in point else None
     return point.get("normalize"), point.get("forms"), rescored
 
 
-def _shown(points: Sequence[GridPoint]) -> Sequence[GridPoint]:
-    """All points; where the features were prepared, those of the best lambda of each preparation.
-
-    Scores are compared as the largest, since errors are drawn for one preparation alone.
-    """
+def _shown(points: Sequence[GridPoint], sign: float, chosen: Setting | None) -> Sequence[GridPoint]:
+    """All points; with several preparations, those of the best or chosen lambda of each one."""
     by_preparation: dict[tuple[Any, ...], list[GridPoint]] = defaultdict(list)
     for point in points:
         by_preparation[_preparation(point)].append(point)
@@ -188,8 +188,11 @@ def _shown(points: Sequence[GridPoint]) -> Sequence[GridPoint]:
         return points
     shown = []
     for own in by_preparation.values():
-        best = max(own, key=lambda p: -math.inf if math.isnan(p["score"]) else p["score"])
-        shown += [p for p in own if p["regularization"] == best["regularization"]]
+        best = max(own, key=lambda p: -math.inf if math.isnan(p["score"]) else sign * p["score"])
+        line: Setting = best
+        if chosen is not None and _preparation(chosen) == _preparation(best):
+            line = chosen
+        shown += [p for p in own if p["regularization"] == line["regularization"]]
     return shown
 
 

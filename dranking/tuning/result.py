@@ -85,7 +85,7 @@ class TuningResult:
         The score of the default search on queries that had no part in it; None for other searches,
         with validation data, and for lack of time or queries.
     left_out
-        What the default search did not try, for lack of time.
+        What the default search did not try, and why.
     """
 
     chosen: Chosen
@@ -132,24 +132,33 @@ class TuningResult:
         if self.held_out is not None:
             score, error, n_queries, n_folds = self.held_out
             sentences.append(
-                f"held-out queries: {score:.4f} +- {error:.4f} ({n_queries:,} queries), the whole "
-                f"search repeated without each of {n_folds} folds"
+                f"held-out queries: {score:.4f} +- {error:.4f} ({n_queries:,} queries), by "
+                f"searches without {n_folds} of 3 folds"
             )
         elif self.trained_on is not None:
             sentences.append(f"validation: {self.trained_on.text}")
-        if (half := self.chosen["n_features"] // 2) and len(self.chosen_path) > 1:
-            [other] = [p for p in self.chosen_path if p["n_features"] == half]
-            error = self.paired_errors[half - 1]
-            lost = abs(self.chosen["score"] - other["score"])
-            worse = other["score"] < self.chosen["score"]
-            if not higher_is_better(self.metric):
-                worse = not worse
-            more = "worse" if worse else "better"
-            known = "" if math.isnan(error) else f" +- {error:.4f}"
-            count = "1 feature" if half == 1 else f"{half} features"
-            sentences.append(f"with {count}, half as many: {lost:.4f}{known} {more}")
-        sentences += [f"not tried, for lack of time: {what}" for what in self.left_out]
-        return sentences
+        else:
+            sentences.append("the score is that of the best of all models, and optimistic")
+        if half := self._half:
+            sentences.append(half)
+        return sentences + [f"not tried: {what}" for what in self.left_out]
+
+    @property
+    def _half(self) -> str:
+        """A sentence on the score with half as many features; empty for a single feature."""
+        half = self.chosen["n_features"] // 2
+        others = [point for point in self.chosen_path if point["n_features"] == half]
+        if not others:
+            return ""
+        gain = others[0]["score"] - self.chosen["score"]
+        gain = gain if higher_is_better(self.metric) else -gain
+        error = self.paired_errors[half - 1]
+        count = "1 feature" if half == 1 else f"{half} features"
+        known = "" if math.isnan(error) else f" +- {error:.4f}"
+        if round(abs(gain), 4) == 0.0:
+            return f"with {count}, half as many: as good{known}"
+        by = "better" if gain > 0 else "worse"
+        return f"with {count}, half as many: {abs(gain):.4f}{known} {by}"
 
     def to_frame(self) -> pd.DataFrame:
         """The grid as a pandas DataFrame, a row for each tried model."""

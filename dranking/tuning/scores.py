@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, TypeAlias, cast
 
 import numpy as np
 
+from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
+from dranking.engine.map_blocks import map_labels
 from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
 from dranking.metrics.comparison.significance import FEWEST_QUERIES
@@ -129,14 +132,17 @@ def score_splits(
     """Scores of the models of every split on the split's validation data."""
     parts: list[Array] = []
     paths: list[ModelPath] = []
+    weigh = partial(labelled_weight, executor=plan.executor)
+    is_summed = plan.model in SUMMED and any(rest is not train for rest, _ in splits)
+    whole = weigh(train) if is_summed else 1.0
     for rest, validation in splits:
         prepared = preparation.of(rest, plan.executor)
-        share = share_of(rest, train) if plan.model in SUMMED else 1.0
+        share = weigh(rest) / whole if is_summed else 1.0
         own = [
             cast(Setting, {**setting, "regularization": setting["regularization"] * share})
             for setting in settings
         ]
-        found = plan.family.paths(prepared, own, plan.size, plan.executor)
+        found = _paths(plan, prepared, own, f"{len(parts) + 1} of {len(splits)}")
         paths = [
             path._replace(setting=preparation.added_to(setting))
             for path, setting in zip(found, settings, strict=True)
@@ -149,9 +155,28 @@ def score_splits(
     return scored_paths(paths, total)
 
 
-def share_of(part: Dataset, train: Dataset) -> float:
-    """Share of a part in the labelled documents, by which the lambda of a sum is reduced."""
-    return (part.n_documents - part.n_unlabelled) / (train.n_documents - train.n_unlabelled)
+def _paths(
+    plan: SearchPlan, train: Dataset, settings: Sequence[Setting], split: str
+) -> list[ModelPath]:
+    """The models of a split; an error of its data names the split."""
+    try:
+        return plan.family.paths(train, settings, plan.size, plan.executor)
+    except DataError as error:
+        if split == "1 of 1":
+            raise
+        raise DataError(
+            f"without the queries of fold {split}: {error} If too few queries have something to "
+            "learn from, take other folds, or validation data."
+        ) from error
+
+
+def labelled_weight(dataset: Dataset, executor: Executor) -> float:
+    """Sum of the query weights of all labelled documents, with which the lambda of a sum grows."""
+    return float(sum(map_labels(_block_weight, dataset, executor)))
+
+
+def _block_weight(block: QueryBlock) -> float:
+    return float(block.weights @ block.labelled_sizes)
 
 
 def score_lqo_predictions(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dranking.data.column_forms import source_names
@@ -23,6 +25,7 @@ from dranking.models.linear.query_record import overlap_of
 from dranking.tuning.automatic import (
     FOLDS,
     N_FEATURES,
+    SEARCH_SHARE,
     Clock,
     default_search,
     held_out_score,
@@ -127,8 +130,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     rule, feature_penalty
         How a point of the grid is chosen; see `dranking.tuning.choice.choose`.
     null
-        The meaning of a missing value of `train`, as in `LinearRanker.fit`. The values are fitted
-        once, to all training data, also where queries are held out.
+        The meaning of a missing value of `train`, as in `LinearRanker.fit`. These values alone are
+        fitted once, to all training data, also where queries are held out.
     time_limit
         Seconds after which the default search begins nothing more; the result says what it left
         out, and depends on the machine then. None means that everything is tried.
@@ -156,9 +159,10 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     nullable = train.fill is not None
     values = _named(grid)
     is_default = "regularization" not in values and model == "greedy-rankrls"
-    if time_limit is not None and not is_default:
-        raise UsageError("time_limit is for the default search: omit it, or the grid.")
+    _check_time(time_limit, is_default)
     preparations = _preparations(values, model)
+    if is_default and values:  # which the default search does not choose
+        check_axes(model, tunable_of(model), values)
     axes = {} if is_default else check_axes(model, tunable_of(model), values)
     constant = dict(parameters or {})
     unlabelled = constant.pop("unlabelled", None)
@@ -170,7 +174,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     family = family_of(model, constant, others, tuned=axes)
     if is_default:
         family = greedy_family(get_convention(convention).name)
-    how = _validation(FOLDS if validation is None and is_default else validation, nullable)
+    folds = replace(FOLDS, n_repeats=FOLDS.n_repeats if is_default else 1)
+    how = _validation(validation, train, folds, nullable)
     plan = SearchPlan(
         model=model,
         family=family,
@@ -182,7 +187,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     )
     higher = higher_is_better(plan.criterion.measure)
     preference = Preference(rule, feature_penalty, higher)
-    clock, held_out = Clock.of(time_limit), None
+    begun, seconds = time.monotonic(), math.inf if time_limit is None else time_limit
+    clock, held_out = Clock(begun + SEARCH_SHARE * seconds), None
     if is_default:
         forms = _default_forms(train, how, preparations)
         paths = default_search(plan, train, forms, clock, preference)
@@ -190,6 +196,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         paths = _scored(plan, train, preparations, settings_of(axes))
     trained = _trained(plan, train, paths, preference)
     if is_default:
+        clock.end = begun + seconds
         held_out = held_out_score(plan, train, forms, clock, preference)
     best = choose(trained.paths, "best", feature_penalty, higher)
     grid_points = points_of(trained.paths)
@@ -235,6 +242,18 @@ class Trained(NamedTuple):
     selected: Sequence[int]
 
 
+def _check_time(time_limit: float | None, is_default: bool) -> None:
+    """Raise UsageError unless a time limit is above 0 and for the default search."""
+    if time_limit is None:
+        return
+    if not is_default:
+        raise UsageError(
+            "only the default search has a time limit: omit it, or the values of regularization."
+        )
+    if not time_limit > 0:
+        raise UsageError(f"time_limit is {time_limit}; give a number of seconds above 0.")
+
+
 def _named(grid: Iterable[float] | Mapping[str, Iterable[Any]] | None) -> dict[str, Any]:
     """The values of each parameter to try, by its name."""
     if grid is None:
@@ -257,6 +276,8 @@ def _preparations(values: dict[str, Any], model: str) -> list[Preparation]:
         raise UsageError(
             f"forms are for greedy-rankrls, which selects among them, not for {model}."
         )
+    if "forms" in names:
+        names["forms"] = [",".join(map(str.strip, each.split(","))) for each in names["forms"]]
     return [Preparation(**{kind: name}) for kind, tried in names.items() for name in tried]
 
 
@@ -343,16 +364,16 @@ def _opened(data: Any, *, nullable: bool) -> Dataset:
     return open_dataset(data, columns=DEFAULT_COLUMNS.nullable_if(nullable))
 
 
-def _validation(validation: Any, nullable: bool) -> Validation:
-    """The data on which models are measured, checked."""
+def _validation(validation: Any, train: Dataset, folds: QueryKFold, nullable: bool) -> Validation:
+    """The data on which models are measured, checked; by default folds, fewer for few queries."""
     if validation is None:
-        return QueryKFold(FOLDS.n_folds)
+        return replace(folds, n_folds=max(2, min(folds.n_folds, train.n_queries)))
     if isinstance(validation, (Dataset, QueryKFold)):
         return validation
     if is_table(validation) or is_dask_frame(validation):
         return _opened(validation, nullable=nullable)
     if isinstance(validation, int) and not isinstance(validation, bool):
-        return QueryKFold(validation)
+        return replace(folds, n_folds=validation)
     if isinstance(validation, str) and validation == LEAVE_QUERY_OUT:
         return LEAVE_QUERY_OUT
     raise UsageError(
@@ -415,6 +436,11 @@ def _warn_of_diverged(grid: Sequence[GridPoint]) -> None:
 
 def _warn_of_edge(point: GridPoint, grid: Sequence[GridPoint]) -> None:
     """Warn if a lambda beyond those tried may be better."""
+    if "rescore" in point:  # with one lambda, chosen without rescoring
+        alike = setting_of(point) | {"rescore": None}
+        plain = [p for p in grid if setting_of(p) | {"rescore": None} == alike]
+        same = [p for p in plain if "rescore" not in p and p.get("forms") == point.get("forms")]
+        point = next(p for p in same if p["n_features"] == point["n_features"])
     edge = edge_of(point, grid)
     if edge is not None:
         further = "smaller" if edge == "smallest" else "larger"

@@ -6,6 +6,8 @@ import shlex
 
 import numpy as np
 
+from dranking.models.linear.model import load_model
+
 
 def test_a_form_is_selected_by_its_name(dranking, tmp_path):
     rng = np.random.default_rng(0)
@@ -71,6 +73,23 @@ def test_info_and_ingest_show_the_features(dranking, tmp_path, monkeypatch):
     code, out, _ = dranking("info", scaled, "--all-blocks")
     assert code == 0
     assert "suggestion" in out
+
+
+def test_tune_needs_data_and_output_alone(dranking, letor, tmp_path):
+    train, model = letor(), tmp_path / "model.json"
+    code, out, error = dranking("tune", train, "--output", model, "--max-features", 2)
+    assert code == 0, error
+    assert out.startswith("ndcg@10 (held-out folds, standard convention)")
+    assert sum("chosen" in line for line in out.splitlines()) == 1
+    for said in ("raw,log,quantile", "rescore", "held-out queries: "):
+        assert said in out
+    tuning = load_model(model).provenance["tuning"]
+    assert (tuning["folds"], tuning["repeats"], tuning["max_features"]) == (5, 2, 2)
+    again = ("tune", train, "--output", model, "--max-features", 2, "--overwrite", "--json")
+    code, out, error = dranking(*again, "--time", "1s", "--folds", 2, "--forms", "raw")
+    assert code == 0, error
+    assert {point["forms"] for point in json.loads(out)["grid"]} == {"raw"}
+    assert load_model(model).provenance["tuning"]["folds"] == 2
 
 
 def test_tune_chooses_a_scaling_or_takes_forms(dranking, letor, tmp_path):

@@ -87,6 +87,14 @@ def test_a_card_says_how_lambda_was_chosen():
         tuned = dr.tune(data, lambdas, model="rankrls", **options)
         page = card_page(model_card(tuned.model, "tuned", files={}))
         assert section(page, "What it was made from").paragraphs == [sentence]
+    tuned = dr.tune(data, {"forms": ["raw", "log"]}, max_features=2)
+    page = card_page(model_card(tuned.model, "tuned", files={}))
+    assert section(page, "What it was made from").paragraphs == [
+        "Chosen from the forms raw; log with several values of lambda each by ndcg@10 of "
+        "cross-validation in 5 folds of queries, made 2 times (standard convention, rule best).",
+        f"Searches without parts of the queries score {tuned.held_out.score:.4f} on these parts, "
+        f"with a standard error of {tuned.held_out.standard_error:.4f}.",
+    ]
     ranker = dr.RankRLSCV(lambdas).fit(data)
     page = card_page(model_card(ranker.to_model(), "cv", files={}))
     assert ("lambda", f"{ranker.regularization_:g}") in page.facts

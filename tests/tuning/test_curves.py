@@ -1,5 +1,6 @@
 """Contents of the figures of a search."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -67,6 +68,19 @@ def test_the_band_is_the_paired_error_around_the_chosen_line():
     [outline] = band.get_paths()
     corners = {(float(x), round(float(y), 9)) for x, y in outline.vertices}
     assert corners == {(1, 0.28), (1, 0.32), (2, 0.5), (3, 0.38), (3, 0.42)}
+
+
+def test_each_preparation_has_the_line_of_its_best_lambda_and_the_choice_its_own():
+    """The smallest pairwise error is the best."""
+    plain = result_of({1.0: [0.3, 0.5], 8.0: [0.2, 0.4]}, (8.0, 1), "pairwise_error")
+    logged = [{**point, "forms": "log"} for point in plain.grid]
+    raw = [{**point, "forms": "raw", "score": 2 * point["score"]} for point in plain.grid]
+    chosen = {**plain.chosen, "regularization": 1.0, "score": 0.3, "forms": "log"}
+    result = replace(plain, grid=(*logged, *raw), chosen=chosen, best=chosen)
+    assert lines_of(plot_curves(result)) == {
+        "log, $2^{0}$": ([1, 2], [0.3, 0.5]),
+        "raw, $2^{3}$": ([1, 2], [0.4, 0.8]),
+    }
 
 
 def test_several_results_are_averaged_and_none_is_marked():

@@ -7,9 +7,11 @@ import pytest
 from scipy import sparse
 
 import dranking as dr
-from dranking.errors import DataError, SelectionWarning
+from dranking.engine.choose_executor import get_executor
+from dranking.errors import DataError, SelectionWarning, UsageError
 from dranking.tuning import automatic
 from dranking.tuning.folds import QueryKFold
+from dranking.tuning.scores import labelled_weight
 from tests.reference import tuning as reference
 from tests.tuning.searches import problem_of, query_values
 
@@ -89,7 +91,7 @@ def test_the_held_out_score_is_that_of_searches_without_the_queries(data, result
         rest, held_out = data.select_queries(fold != index), data.select_queries(fold == index)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SelectionWarning)
-            own = dr.tune(rest, validation=3, **SEARCHED)
+            own = dr.tune(rest, validation=QueryKFold(3), **SEARCHED)
         found, of = query_values(own.model, held_out, "ndcg@5")
         values, weights = values + found, weights + of
     mean, error = reference.mean_and_error(values, weights)
@@ -108,19 +110,81 @@ def test_on_noise_the_held_out_score_is_that_of_chance():
     assert result.chosen["score"] > result.held_out.score
 
 
-def test_sentences_say_what_was_found(data, result):
+def test_sentences_say_what_was_found(result):
     first, *others = result.said
-    assert f"{result.held_out.score:.4f} +- {result.held_out.standard_error:.4f}" in first
-    half = result.chosen["n_features"] // 2
-    assert bool(others) == (half > 0)
+    score, error = result.held_out.score, result.held_out.standard_error
+    assert f"held-out queries: {score:.4f} +- {error:.4f} (" in first
+    size = result.chosen["n_features"]
+    by_size = {point["n_features"]: point["score"] for point in result.chosen_path}
+    if size > 1:
+        lost = by_size[size] - by_size[size // 2]
+        [sentence] = others
+        paired = result.paired_errors[size // 2 - 1]
+        assert sentence.startswith("with 1 feature, half as many: ")
+        assert f"{lost:.4f} +- {paired:.4f} worse" in sentence or "as good" in sentence
 
 
-def test_it_ends_with_its_time(data):
+def test_a_score_that_chose_the_model_is_called_optimistic(data):
     result = dr.tune(data, time_limit=1e-9, **SEARCHED)
     assert {p["forms"] for p in result.grid} == {"raw"}
     assert result.held_out is None
-    assert [f"forms {forms}" for forms in automatic.FORMS[1:]] == list(result.left_out[:3])
-    assert any("held-out" in left_out for left_out in result.left_out)
+    assert "optimistic" in result.said[0]
+    tried = [f"forms {forms}, for lack of time" for forms in automatic.FORMS[1:]]
+    assert list(result.left_out[:3]) == tried
+    assert result.left_out[-1].startswith("a score on held-out queries of 3 of 3 folds")
+
+
+def test_what_inner_searches_leave_out_is_not_said_of_the_search(data, monkeypatch):
+    """A fold whose search is cut short has no score, and the search itself left nothing out."""
+    whole = automatic.default_search
+
+    def cut_short(plan, train, forms, clock, preference):
+        if train is not data:
+            clock.left_out.append("forms raw,log, for lack of time")
+        return whole(plan, train, forms[:1], clock, preference)
+
+    monkeypatch.setattr(automatic, "default_search", cut_short)
+    plan_of = dr.tune(data, {"forms": ["raw"]}, **SEARCHED)
+    assert plan_of.held_out is None
+    [said] = plan_of.left_out
+    assert said.startswith("a score on held-out queries of 3 of 3 folds, for lack of time")
+
+
+@pytest.mark.parametrize(
+    ("n_queries", "options"), [(28, {"rule": "smaller"}), (4, {}), (6, {}), (2, {})]
+)
+def test_few_queries_give_a_model_and_no_error(n_queries, options):
+    data = problem_of(5, n_queries=n_queries).dataset()
+    result = dr.tune(data, max_features=2, **options)
+    assert result.model.weights
+    if n_queries < 6:
+        assert result.held_out is None
+        assert any("the queries are too few" in each for each in result.left_out)
+
+
+def test_lambda_is_reduced_by_the_weights_of_the_documents():
+    problem = problem_of(5, n_queries=12)
+    weights = np.ones(12)
+    weights[:3] = 100.0
+    heavy = problem._replace(weights=weights).dataset()
+    rest = heavy.select_queries(np.arange(12) >= 3)
+    sizes = problem.sizes
+    expected = sizes[3:].sum() / (sizes[3:].sum() + 100.0 * sizes[:3].sum())
+    executor = get_executor()
+    found = labelled_weight(rest, executor) / labelled_weight(heavy, executor)
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("grid", [{"regularisation": [1.0]}, {"mu": [1.0]}])
+def test_what_is_not_searched_is_not_ignored(data, grid):
+    with pytest.raises(UsageError, match="has no"):
+        dr.tune(data, grid)
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
+def test_a_time_that_is_none(data, seconds):
+    with pytest.raises(UsageError, match="time_limit is"):
+        dr.tune(data, time_limit=seconds)
 
 
 def test_validation_data_takes_the_place_of_folds(data):

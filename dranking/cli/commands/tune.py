@@ -192,18 +192,20 @@ def _print_tuned(result: TuningResult) -> None:
     """Print the best number of features of every setting, and what is known of the chosen model."""
     points = _best_of_settings(result)
     names = [name for name in SHOWN if any(name in point for point in points)]
-    rows: dict[tuple[Any, ...], list[float]] = {}
+    rows: list[tuple[tuple[Any, ...], list[float]]] = []
     for point in points:
-        score = "diverged" if math.isnan(point["score"]) else point["score"]
+        score = "diverged" if math.isnan(point["score"]) else round(point["score"], 9)
         known = not math.isnan(point["standard_error"])
-        error = point["standard_error"] if known else ""
+        error = round(point["standard_error"], 9) if known else ""
         others = tuple(_shown(point.get(name, "")) for name in names)
         row = (*others, point["n_features"], score, error, _mark(point, result))
-        rows.setdefault(row, []).append(point["regularization"])
+        if not rows or rows[-1][0] != row:
+            rows.append((row, []))
+        rows[-1][1].append(point["regularization"])
     print_table(
         f"{result.metric} ({result.measured_on}, {result.convention} convention)",
         ["lambda", *names, "features", "score", "std. error", ""],
-        [(_range(lambdas), *row) for row, lambdas in rows.items()],
+        [(_range(lambdas), *row) for row, lambdas in rows],
     )
     for line in result.said:
         print_line(line)
@@ -220,7 +222,7 @@ def _shown(value: Any) -> str:
 
 
 def _range(lambdas: Sequence[float]) -> str:
-    """The lambdas of a row: settings with the same scores share it."""
+    """The lambdas of a row: lambdas beside each other with the same scores share it."""
     first, last = min(lambdas), max(lambdas)
     return f"{first:g}" if first == last else f"{first:g} to {last:g}"
 
@@ -246,4 +248,7 @@ def _best_of_settings(result: TuningResult) -> list[GridPoint]:
 def _mark(point: GridPoint, result: TuningResult) -> str:
     """Whether a point is the best or the chosen one."""
     marks = (("best", result.best), ("chosen", result.chosen))
-    return ", ".join(mark for mark, of in marks if point.items() >= of.items())
+    own = {
+        k: v for k, v in point.items() if k not in ("standard_error", "n_queries", "n_effective")
+    }
+    return ", ".join(mark for mark, of in marks if own == of)
