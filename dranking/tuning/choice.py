@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.errors import UsageError
-from dranking.tuning.settings import Setting
+from dranking.errors import DivergedError, TuningWarning, UsageError, warn_user
+from dranking.tuning.settings import Setting, setting_of, setting_text
 
 Array = NDArray[np.float64]
 
@@ -178,4 +178,35 @@ def check_rule(rule: str | None, feature_penalty: float) -> None:
     if not (math.isfinite(feature_penalty) and feature_penalty >= 0):
         raise UsageError(
             f"feature_penalty is {feature_penalty}; it must be a finite number, at least 0."
+        )
+
+
+def warn_of_diverged(grid: Sequence[GridPoint]) -> None:
+    """Warn of the settings that diverged; raise DivergedError if all settings diverged."""
+    diverged = [setting_text(point) for point in grid if math.isnan(point["score"])]
+    if not diverged:
+        return
+    settings = "; ".join(diverged)
+    if len(diverged) == len(grid):
+        raise DivergedError(
+            f"training diverged with every setting ({settings}). Try a smaller eta0, or larger "
+            "values of regularization; if values of the features are very large, scale them."
+        )
+    warn_user(f"training diverged with {settings}: not chosen.", TuningWarning)
+
+
+def warn_of_edge(point: GridPoint, grid: Sequence[GridPoint]) -> None:
+    """Warn if a lambda beyond those tried may be better."""
+    if "rescore" in point:  # with one lambda, chosen without rescoring
+        alike = setting_of(point) | {"rescore": None}
+        plain = [p for p in grid if setting_of(p) | {"rescore": None} == alike]
+        same = [p for p in plain if "rescore" not in p and p.get("forms") == point.get("forms")]
+        point = next(p for p in same if p["n_features"] == point["n_features"])
+    edge = edge_of(point, grid)
+    if edge is not None:
+        further = "smaller" if edge == "smallest" else "larger"
+        warn_user(
+            f"the best lambda, {point['regularization']:g}, is the {edge} of those tried, and "
+            f"better than the one next to it; a {further} one may be better still.",
+            TuningWarning,
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dranking.data.dataset import Dataset
 from dranking.data.forms_dataset import with_forms
 from dranking.data.scaling import Normalize, scaled
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
+from dranking.errors import UsageError
 from dranking.tuning.settings import Setting
 
 
@@ -47,3 +48,23 @@ class Preparation(NamedTuple):
         if self.forms is not None:
             named["forms"] = self.forms
         return named
+
+
+def preparations_in(values: dict[str, Any], model: str) -> list[Preparation]:
+    """The preparations to try, whose names are taken out of the values; empty if there are none."""
+    names = {kind: values.pop(kind) for kind in ("normalize", "forms") if kind in values}
+    for kind, tried in names.items():
+        if isinstance(tried, str):
+            raise UsageError(f"{kind} is {tried!r}; give the {kind} to try as a list.")
+        if not (once := list(dict.fromkeys(tried))):
+            raise UsageError(f"{kind} is empty; give at least one to try.")
+        names[kind] = once
+    if len(names) == 2:
+        raise UsageError("forms are forms of raw features: give forms or normalize.")
+    if "forms" in names and model != "greedy-rankrls":
+        raise UsageError(
+            f"forms are for greedy-rankrls, which selects among them, not for {model}."
+        )
+    if "forms" in names:
+        names["forms"] = [",".join(map(str.strip, each.split(","))) for each in names["forms"]]
+    return [Preparation(**{kind: name}) for kind, tried in names.items() for name in tried]

@@ -8,22 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from dranking.metrics.measures.by_name import SQUARED_ERROR, higher_is_better
+from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.overlap import Overlap
 from dranking.models.linear.model import LinearModel
 from dranking.models.linear.options import json_ready
 from dranking.tuning.choice import MEASURED, GridPoint, Rule
-from dranking.tuning.grid import Criterion
 from dranking.tuning.settings import Setting
 
 if TYPE_CHECKING:
     import pandas as pd
-
-MEASURED_ON = {
-    "validation": "validation",
-    "folds": "held-out folds",
-    "leave_query_out": "leave-query-out predictions",
-}
 
 
 class Chosen(Setting):
@@ -133,7 +126,7 @@ class TuningResult:
             score, error, n_queries, n_folds = self.held_out
             sentences.append(
                 f"held-out queries: {score:.4f} +- {error:.4f} ({n_queries:,} queries), by "
-                f"searches without {n_folds} of 3 folds"
+                f"searches without each of {n_folds} folds"
             )
         elif self.trained_on is not None:
             sentences.append(f"validation: {self.trained_on.text}")
@@ -187,27 +180,6 @@ class TuningResult:
     def to_table(self) -> pa.Table:
         """The grid as a pyarrow table."""
         return pa.Table.from_pylist(list(self.grid))
-
-
-def with_provenance(
-    model: LinearModel,
-    search: dict[str, Any],
-    criterion: Criterion,
-    point: GridPoint,
-    held_out: HeldOut | None = None,
-) -> LinearModel:
-    """The model with the search and its scores in the provenance."""
-    total = "sums" if criterion.measure == SQUARED_ERROR else "means"
-    metrics = {
-        "data": next(name for key, name in MEASURED_ON.items() if key in search),
-        "convention": criterion.convention.name,
-        total: {criterion.measure: point["score"]},
-        "standard_errors": {criterion.measure: json_value(point["standard_error"])},
-    }
-    if held_out is not None:
-        metrics["held_out"] = held_out._asdict()
-    provenance = {**model.provenance, "tuning": search, "metrics": metrics}
-    return model.model_copy(update={"provenance": provenance})
 
 
 def json_value(value: Any) -> Any:

@@ -14,13 +14,12 @@ from dranking.data.null_fill import NullPolicy
 from dranking.data.roles import DEFAULT_COLUMNS
 from dranking.data.tables.any_table import is_dask_frame, is_table
 from dranking.engine.choose_executor import get_executor
-from dranking.errors import DivergedError, TuningWarning, UsageError, warn_user
+from dranking.errors import DivergedError, UsageError
 from dranking.ingestion.dask_collections import as_dataset, training_dataset
 from dranking.ingestion.open import open_dataset
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.measures.by_name import SQUARED_ERROR, get_measure, higher_is_better
 from dranking.models.linear.model import LinearModel
-from dranking.models.linear.options import json_ready
 from dranking.models.linear.query_record import overlap_of
 from dranking.tuning.automatic import (
     FOLDS,
@@ -38,21 +37,22 @@ from dranking.tuning.choice import (
     ScoredPath,
     check_rule,
     choose,
-    edge_of,
     path_of,
     points_of,
+    warn_of_diverged,
+    warn_of_edge,
 )
 from dranking.tuning.families import ModelName, family_of, greedy_family, tunable_of
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.grid import Criterion
-from dranking.tuning.preparation import Preparation
-from dranking.tuning.result import Chosen, TuningResult, with_provenance
+from dranking.tuning.preparation import Preparation, preparations_in
+from dranking.tuning.provenance import search_facts, with_provenance
+from dranking.tuning.result import Chosen, TuningResult
 from dranking.tuning.scores import LEAVE_QUERY_OUT, SearchPlan, Validation
 from dranking.tuning.settings import (
     Setting,
     check_axes,
     setting_of,
-    setting_text,
     settings_of,
 )
 
@@ -160,7 +160,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     values = _named(grid)
     is_default = "regularization" not in values and model == "greedy-rankrls"
     _check_time(time_limit, is_default)
-    preparations = _preparations(values, model)
+    preparations = preparations_in(values, model)
     if is_default and values:  # which the default search does not choose
         check_axes(model, tunable_of(model), values)
     axes = {} if is_default else check_axes(model, tunable_of(model), values)
@@ -200,8 +200,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         held_out = held_out_score(plan, train, forms, clock, preference)
     best = choose(trained.paths, "best", feature_penalty, higher)
     grid_points = points_of(trained.paths)
-    _warn_of_edge(best, grid_points)
-    search = _search_facts(plan, preference, trained.paths)
+    warn_of_edge(best, grid_points)
+    search = search_facts(plan, preference, trained.paths)
     overlap = None
     if isinstance(how, Dataset):
         overlap = overlap_of(trained.model, how.query_ids(), how, run)
@@ -261,26 +261,6 @@ def _named(grid: Iterable[float] | Mapping[str, Iterable[Any]] | None) -> dict[s
     return dict(grid) if isinstance(grid, Mapping) else {"regularization": grid}
 
 
-def _preparations(values: dict[str, Any], model: str) -> list[Preparation]:
-    """The preparations to try, whose names are taken out of the values; empty if there are none."""
-    names = {kind: values.pop(kind) for kind in ("normalize", "forms") if kind in values}
-    for kind, tried in names.items():
-        if isinstance(tried, str):
-            raise UsageError(f"{kind} is {tried!r}; give the {kind} to try as a list.")
-        if not (once := list(dict.fromkeys(tried))):
-            raise UsageError(f"{kind} is empty; give at least one to try.")
-        names[kind] = once
-    if len(names) == 2:
-        raise UsageError("forms are forms of raw features: give forms or normalize.")
-    if "forms" in names and model != "greedy-rankrls":
-        raise UsageError(
-            f"forms are for greedy-rankrls, which selects among them, not for {model}."
-        )
-    if "forms" in names:
-        names["forms"] = [",".join(map(str.strip, each.split(","))) for each in names["forms"]]
-    return [Preparation(**{kind: name}) for kind, tried in names.items() for name in tried]
-
-
 def _default_forms(
     train: Dataset, how: Validation, preparations: Sequence[Preparation]
 ) -> Sequence[str]:
@@ -309,7 +289,7 @@ def _scored(
         for preparation in preparations or [Preparation()]
         for path in plan.scores(train, splits, preparation, settings)
     ]
-    _warn_of_diverged(points_of(paths))
+    warn_of_diverged(points_of(paths))
     return paths
 
 
@@ -323,7 +303,7 @@ def _trained(
         if fitted is not None:
             return Trained(paths, point, *fitted)
         point["score"] = math.nan
-        _warn_of_diverged(points_of(paths))
+        warn_of_diverged(points_of(paths))
 
 
 def _criterion(
@@ -418,74 +398,3 @@ def _check_nothing_about_size(
             f"{model} has all features: max_features, rule and feature_penalty choose among "
             "numbers of features; omit these options, or tune greedy-rankrls."
         )
-
-
-def _warn_of_diverged(grid: Sequence[GridPoint]) -> None:
-    """Warn of the settings that diverged; raise DivergedError if all settings diverged."""
-    diverged = [setting_text(point) for point in grid if math.isnan(point["score"])]
-    if not diverged:
-        return
-    settings = "; ".join(diverged)
-    if len(diverged) == len(grid):
-        raise DivergedError(
-            f"training diverged with every setting ({settings}). Try a smaller eta0, or larger "
-            "values of regularization; if values of the features are very large, scale them."
-        )
-    warn_user(f"training diverged with {settings}: not chosen.", TuningWarning)
-
-
-def _warn_of_edge(point: GridPoint, grid: Sequence[GridPoint]) -> None:
-    """Warn if a lambda beyond those tried may be better."""
-    if "rescore" in point:  # with one lambda, chosen without rescoring
-        alike = setting_of(point) | {"rescore": None}
-        plain = [p for p in grid if setting_of(p) | {"rescore": None} == alike]
-        same = [p for p in plain if "rescore" not in p and p.get("forms") == point.get("forms")]
-        point = next(p for p in same if p["n_features"] == point["n_features"])
-    edge = edge_of(point, grid)
-    if edge is not None:
-        further = "smaller" if edge == "smallest" else "larger"
-        warn_user(
-            f"the best lambda, {point['regularization']:g}, is the {edge} of those tried, and "
-            f"better than the one next to it; a {further} one may be better still.",
-            TuningWarning,
-        )
-
-
-def _search_facts(
-    plan: SearchPlan, preference: Preference, paths: Sequence[ScoredPath]
-) -> dict[str, Any]:
-    """The facts of a search that the chosen model records."""
-    tried: dict[str, list[Any]] = {}
-    for path in paths:
-        for name, plural in TRIED.items():
-            own = tried.setdefault(plural, [])
-            if name in path.points[0] and path.points[0][name] not in own:  # type: ignore[literal-required]
-                own.append(path.points[0][name])  # type: ignore[literal-required]
-    return {
-        "rule": preference.rule,
-        "feature_penalty": preference.feature_penalty,
-        **{plural: json_ready(values) for plural, values in tried.items() if values},
-        "max_features": plan.size,
-        **_validation_facts(plan.validation),
-    }
-
-
-TRIED = {
-    "regularization": "regularizations",
-    "mu": "mus",
-    "eta0": "eta0s",
-    "normalize": "normalizations",
-    "forms": "forms",
-    "rescore": "rescored_by",
-}
-"""Names in the provenance of the values that were tried, by the keys of a grid point."""
-
-
-def _validation_facts(validation: Validation) -> dict[str, Any]:
-    if isinstance(validation, QueryKFold):
-        repeats = {"repeats": n} if (n := validation.n_repeats) > 1 else {}
-        return {"folds": validation.n_folds, "seed": validation.seed, **repeats}
-    if isinstance(validation, Dataset):
-        facts = {"fingerprint": validation.fingerprint, "n_queries": validation.n_queries}
-        return {"validation": facts}
-    return {"leave_query_out": True}
