@@ -181,6 +181,11 @@ def _of_events(events: pa.Table, columns: LogColumns, privacy: Privacy, kind: in
 
 
 def _first_of(events: pa.Table, names: tuple[str, ...]) -> pa.Array:
-    """The first of several columns that has a value."""
-    found = [column_of(events, name) for name in names]
-    return next((values for values in found if values.null_count < len(values)), found[0])
+    """The first value of each row in several columns; as texts, if the columns differ in type."""
+    every = [column_of(events, name) for name in names]
+    found = [values for values in every if values.null_count < len(values)]
+    if len(found) < 2:
+        return found[0] if found else every[0]
+    if len({values.type for values in found}) > 1:
+        found = [values.cast(pa.string()) for values in found]
+    return pc.coalesce(*found)

@@ -77,6 +77,16 @@ def test_impressions_are_the_results_of_queries_without_lists(tmp_path, action, 
     assert store.n_sessions == 12
 
 
+def test_events_of_both_kinds_of_positions_may_be_in_one_file(tmp_path):
+    """How a log is cut into files changes nothing: a newer version may have written half of it."""
+    old, new = (sample(PLAIN, rank=rank) for rank in (True, False))
+    half = len(old) // 2
+    log = written(tmp_path / "log.ndjson", [*old[:half], *new[half:]])
+    store, facts = build_clicks([log], tmp_path / "store", ClickLog(form="ubi"))
+    assert counted(store) == expected()
+    assert not any(facts.problems.values())
+
+
 @pytest.mark.parametrize("rank", [False, True])
 def test_impressions_that_count_from_0_need_the_option(tmp_path, rank):
     """The data generator of OpenSearch counts from 0; its older versions write a rank."""
