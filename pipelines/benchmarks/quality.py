@@ -77,6 +77,12 @@ def measure(options: argparse.Namespace) -> list[Figure]:
             figures.append(skipped(f"{name}: difference", METRIC, "the data is not there"))
             continue
         figures += compared(name, splits, options.time)
+    for peer in PEERS:
+        of_sets = [e.value for e in figures if e.peer == peer and e.name.endswith(": difference")]
+        known = [value for value in of_sets if value is not None]
+        if known:
+            mean = float(np.mean(known))
+            figures.append(figure("mean difference", mean, METRIC, peer=peer, at_least=0.0))
     return figures
 
 
