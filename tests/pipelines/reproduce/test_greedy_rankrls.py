@@ -97,6 +97,7 @@ def test_tuning_rankrls_finds_the_published_models(mq2008, fold):
         validation=validation,
         model="rankrls",
         grid=[2.0**e for e in range(-15, 16)],
+        metric="map",
         convention="letor4",
     )
     assert tuned.chosen["regularization"] == 2.0**exponent
@@ -115,6 +116,7 @@ def test_the_only_digit_that_differs_hangs_on_a_tie(mq2008):
         validation=validation,
         model="rankrls",
         grid=[2.0**e for e in range(-15, 16)],
+        metric="map",
         convention="letor4",
     )
     tied = [p["regularization"] for p in tuned.grid if p["score"] > tuned.chosen["score"] - 1e-12]
