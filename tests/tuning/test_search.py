@@ -407,7 +407,7 @@ def test_progress_is_reported():
         ({"grid": None, "validation": "leave-query-out"}, "regularization"),
         ({"grid": {"normalize": ["log"]}}, "regularization"),
         ({"grid": None, "model": "rankrls"}, "regularization"),
-        ({"time_limit": 5.0}, "time_limit"),
+        ({"time_limit": 5.0}, "time limit"),
         ({"validation": True}, "validation"),
         ({"validation": 1}, "1 folds"),
         ({"validation": 15}, "15 folds"),

@@ -260,7 +260,7 @@ def test_queries_without_relevant_documents_are_no_divergence():
         ({"model": "max-margin", "parameters": {"loss": "auc"}}, "auc"),
         ({"parameters": {"checkpoint": "c"}}, "checkpoint"),
         ({"model": "rankrls", "parameters": {"seed": 1}}, "seed"),
-        ({"unlabelled": random_problem().dataset()}, "unlabelled"),
+        ({"parameters": {"unlabelled": random_problem().dataset()}}, "unlabelled"),
         ({"max_features": 2}, "all features"),
         ({"validation": "leave-query-out"}, "spd"),
     ],
