@@ -20,7 +20,7 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -271,9 +271,7 @@ class Registry:
         if old.champion == version:
             return old
         challenger = None if old.challenger == version else old.challenger
-        new = Aliases(champion=version, challenger=challenger, previous=old.champion)
-        self._documents.write(ALIASES_NAME, new)
-        return new
+        return self._crown(version, challenger, old.champion)
 
     def rollback(self) -> Aliases:
         """Make the previous champion the champion again.
@@ -287,7 +285,16 @@ class Registry:
         if old.previous is None:
             raise UsageError(f"{self}: there is no previous champion to go back to.")
         self.verify(old.previous)
-        new = Aliases(champion=old.previous, challenger=old.challenger, previous=old.champion)
+        return self._crown(old.previous, old.challenger, old.champion)
+
+    def _crown(self, champion: str, challenger: str | None, previous: str | None) -> Aliases:
+        """Write and return aliases with another champion; the ledger keeps the test of the old one.
+
+        A run that was killed between promotion and record has left this test in the manifest alone.
+        """
+        with suppress(DataError):  # a damaged champion or ledger must not keep the champion in place
+            self._documents.write(LEDGER_NAME, self.ledger)
+        new = Aliases(champion=champion, challenger=challenger, previous=previous)
         self._documents.write(ALIASES_NAME, new)
         return new
 

@@ -253,6 +253,35 @@ def test_the_ledger_is_stored_with_a_digest(tmp_path):
         _ = Registry(tmp_path / "r").ledger
 
 
+def promoted_and_killed(registry, folder, run_id, time):
+    """The version of a run that is killed between the promotion and the record of its test."""
+    test = entry(time, run_id=run_id, against=registry.aliases.champion, accepted=True)
+    lineage = {"test": test.model_dump(mode="json", exclude={"version"})}
+    version = registry.add(folder / "0", run_id=run_id, lineage=lineage)
+    registry.promote(version)
+    return Entry(**{**test.model_dump(), "version": version})
+
+
+@pytest.mark.parametrize("then", ["promotion by the next night", "promotion by hand", "rollback"])
+def test_the_test_of_a_killed_promotion_stays_when_another_is_champion(tmp_path, then):
+    registry = registry_with(tmp_path, measures([0.5]))
+    tests = [promoted_and_killed(registry, tmp_path, "a", START)]
+    if then == "promotion by the next night":
+        tests.append(promoted_and_killed(registry, tmp_path, "b", START + DAY))
+        registry.record(tests[1])
+    elif then == "promotion by hand":
+        registry.promote("1")
+    else:
+        registry.rollback()
+    assert list(Registry(tmp_path / "r").ledger.entries) == tests
+
+
+def test_a_champion_whose_manifest_is_damaged_can_be_replaced(tmp_path):
+    registry = registry_with(tmp_path, measures([0.5]), measures([0.6]))
+    (tmp_path / "r" / "versions" / "000002" / "manifest.json").write_text("{")
+    assert registry.rollback().champion == "000001"
+
+
 def test_a_ledger_of_an_earlier_version_is_said_to_be_one(tmp_path):
     registry = registry_with(tmp_path, measures([0.5]))
     registry.record(entry())
