@@ -292,7 +292,7 @@ class Registry:
 
         A run that was killed between promotion and record has left this test in the manifest alone.
         """
-        with suppress(DataError):  # a damaged champion or ledger must not keep the champion in place
+        with suppress(DataError):  # a champion can be replaced although it is damaged
             self._documents.write(LEDGER_NAME, self.ledger)
         new = Aliases(champion=champion, challenger=challenger, previous=previous)
         self._documents.write(ALIASES_NAME, new)
