@@ -225,6 +225,16 @@ def test_the_forecast_is_that_of_the_gate(tmp_path):
     assert "no test: the budget allows" in forecast(untested, registry, "map")
 
 
+def test_the_forecast_names_no_period_in_which_nothing_is_tested(tmp_path):
+    """Five promotions a year are more than one a quarter, and fewer than one a month."""
+    rng = np.random.default_rng(0)
+    registry = registry_with(tmp_path, measures(rng.uniform(0.2, 0.8, 400)))
+    rules = GateConfig(metric="map", every="week", false_promotions_per_year=5)
+    text = forecast(rules, registry, "map")
+    assert 'gate.every = "month" finds 0.0' in text
+    assert "quarter" not in text
+
+
 def test_too_few_queries_are_said_to_find_nothing_before_the_night(tmp_path):
     registry = registry_with(tmp_path, measures(np.linspace(0, 1, 7)))
     assert "7 queries find no improvement" in forecast(GateConfig(metric="map"), registry, "map")
