@@ -240,14 +240,20 @@ def test_a_failed_night_tells_how_far_it_came(stream, monkeypatch, tmp_path):
         ("/proc/d.prom", r"run\.prometheus: /proc cannot be written to .*; nothing was trained"),
     ],
 )
-def test_a_file_that_cannot_be_written_is_found_before_anything_is_done(
+def test_a_file_that_cannot_be_written_is_found_and_noted_before_anything_is_done(
     stream, tmp_path, place, message
 ):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match=message):
+    with (
+        pytest.warns(RetrainWarning, match="the failure could not be noted"),
+        pytest.raises(UsageError, match=message) as error,
+    ):
         run(stream, f"run.prometheus={place.format(folder=tmp_path)}")
     assert not (stream.folder / "registry").exists()
     assert not (stream.folder / "work" / "runs").exists()
+    [line] = (stream.folder / "work" / "runs.jsonl").read_text().splitlines()
+    end = json.loads(line)
+    assert (end["stage"], end["exit_code"], end["error"]) == ("plan", 2, str(error.value))
 
 
 def test_a_promoted_night_stays_one_if_its_figures_cannot_be_written(stream, monkeypatch, tmp_path):
