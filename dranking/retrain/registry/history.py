@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict
 from dranking.retrain.registry.manifests import Version, VersionManifest
 
 HISTORY_NAME: Final = "history.json"
+DAMAGED_NAME: Final = "history.damaged.json"
+"""Copy of a history that was damaged when further nights came to it."""
 
 KEPT: Final = 3 * 365
 """Number of the newest nights whose versions were deleted that are kept."""

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from dranking.errors import RetrainWarning
 from dranking.retrain.monitoring.nights_page import nights_page
 from dranking.retrain.registry.history import KEPT, History
 from dranking.retrain.registry.ledger import Entry
@@ -89,6 +90,21 @@ def test_nights_stay_when_their_versions_are_deleted(registry, monkeypatch):
     assert registry.nights == before
     assert registry.prune(2) == []
     assert registry.nights == before
+
+
+def test_a_damaged_history_stops_no_night(registry):
+    """The page alone needs the history; its damaged file can still be looked into."""
+    before = registry.nights
+    assert registry.prune(4) == ["000002"]
+    file = registry.storage.root / "history.json"
+    file.write_text(damaged := file.read_text().replace("0.48", "0.99"))
+    with pytest.warns(RetrainWarning, match=r"history\.json: damaged, .* Restore the file"):
+        assert registry.nights == (before[0], *before[2:])
+    with pytest.warns(RetrainWarning, match=r"the damaged file as history\.damaged\.json"):
+        assert registry.prune(3) == ["000003"]
+    assert registry.nights == (before[0], *before[2:])
+    assert (registry.storage.root / "history.damaged.json").read_text() == damaged
+    assert Registry(registry.storage.root).prune(2) == ["000004"]
 
 
 def test_the_history_keeps_the_newest_nights(registry):
