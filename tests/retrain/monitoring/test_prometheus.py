@@ -16,6 +16,7 @@ from dranking import __version__
 from dranking.errors import DataError, RetrainWarning, TryAgainError, UsageError
 from dranking.retrain.config.config import load_config
 from dranking.retrain.monitoring.prometheus import GAUGES, exposition
+from dranking.retrain.monitoring.run_record import RunRecord
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES
 from dranking.retrain.runner import retrain
@@ -69,7 +70,8 @@ def nights(tmp_path_factory):
     found = [(run(stream, *settings), values_of(file))]
     stream.night(2, shift=3.0)
     stream.night(3).write_text("2 qid:1 1:x\n")
-    found.append((run(stream, *settings), values_of(file)))
+    rejected = RunRecord(reject_exit=4)
+    found.append((run(stream, *settings, record=rejected), values_of(file)))
     with pytest.raises(DataError, match="nothing is there") as error:
         run(stream, *settings, "data.train=absent/*.txt")
     found.append((str(error.value), values_of(file)))
@@ -144,7 +146,7 @@ def test_every_run_ends_with_a_line(nights):
     stream, [_, (second, _), (error, _)] = nights
     text = (stream.folder / "work" / "runs.jsonl").read_text()
     lines = [json.loads(line) for line in text.splitlines()]
-    assert [line["exit_code"] for line in lines] == [0, 0, 3]
+    assert [line["exit_code"] for line in lines] == [0, 4, 3]
     assert [line["decision"] for line in lines] == ["accepted", "rejected", None]
     assert [line["stage"] for line in lines] == ["publish", "publish", "plan"]
     assert [line["error"] for line in lines] == [None, None, error]
@@ -156,30 +158,66 @@ def test_every_run_ends_with_a_line(nights):
     assert times == sorted(times)
 
 
-def test_alerts_ask_for_figures_that_nights_write(nights):
+def alert_rules():
     path = Path(__file__).parents[3] / "pipelines" / "schedules" / "alerts.yaml"
     [group] = yaml.safe_load(path.read_text())["groups"]
+    return {rule["alert"].removeprefix("DrankingRetrain"): rule for rule in group["rules"]}
+
+
+def test_alerts_ask_for_figures_that_nights_write(nights):
     written = {
         name if isinstance(name, str) else name[0] for _, found in nights[1] for name in found
     }
     assert written == set(GAUGES)
     states = {}
-    for rule in group["rules"]:
-        assert set(rule) == {"alert", "expr", "labels", "annotations"}
+    for name, rule in alert_rules().items():
+        assert set(rule) - {"for"} == {"alert", "expr", "labels", "annotations"}
         asked = set(re.findall(r"dranking_retrain_(\w+)", rule["expr"]))
         assert asked
         assert asked <= written
-        states[rule["alert"].removeprefix("DrankingRetrain")] = [
-            _holds(rule["expr"], found) for _, found in nights[1]
-        ]
+        states[name] = [_holds(rule["expr"], found) for _, found in nights[1]]
     assert states == {
         "Failed": [False, False, True],
         "NotRun": [False, False, False],
+        "NeverSucceeded": [False, False, True],
+        "NoFigures": [False, False, False],
         "StaleChampion": [False, False, False],
         "Drift": [None, True, None],
         "PartsSetAside": [False, True, True],
         "TooFewQueries": [True, True, None],
     }
+
+
+LONG_AGO = 1.0e9  # 2001
+NO_SUCCESS = {"last_success_timestamp_seconds"}
+FAULTS = {
+    "Failed": ({"success": 0, "exit_code": 3}, (), {"NeverSucceeded"}),
+    "NotRun": ({"last_success_timestamp_seconds": LONG_AGO}, (), set()),
+    "NeverSucceeded": ({"success": 0, "exit_code": 75}, NO_SUCCESS, set()),
+    "NoFigures": ({}, set(GAUGES), set()),
+    "StaleChampion": ({"champion_created_timestamp_seconds": LONG_AGO}, (), set()),
+    "Drift": ({"drift": 0.3, "drift_limit": 0.25}, (), set()),
+    "PartsSetAside": ({"parts_set_aside": 1}, (), set()),
+    "TooFewQueries": ({"judged_queries": 10, "fewest_queries": 641}, (), set()),
+}
+"""By alert: figures of a good night that change, figures that are not there, other alerts."""
+
+
+@pytest.mark.parametrize("alert", FAULTS)
+def test_every_alert_is_given_for_its_fault_and_for_no_other(alert):
+    """The good night has rejected a challenger under ``--reject-exit 4``."""
+    now, rules = time.time(), alert_rules()
+    good = dict.fromkeys(GAUGES, 0.0) | {
+        **{name: now for name in GAUGES if name.endswith("timestamp_seconds")},
+        **{"success": 1, "exit_code": 4, "judged_queries": 700, "fewest_queries": 641},
+        **{"drift": 0.1, "drift_limit": 0.25},
+    }
+    assert [name for name in rules if _holds(rules[name]["expr"], good)] == []
+    changed, gone, others = FAULTS[alert]
+    found = {name: value for name, value in (good | changed).items() if name not in gone}
+    given = {name for name in rules if _holds(rules[name]["expr"], found)}
+    assert set(rules) == set(FAULTS)
+    assert given == {alert, *others}
 
 
 def test_the_documentation_names_every_figure():
@@ -192,6 +230,9 @@ def test_the_documentation_names_every_figure():
 
 def _holds(expression, found):
     """The expression of a rule as Prometheus has it, for one series; None without its figures."""
+    absent = re.fullmatch(r"absent\(dranking_retrain_(\w+)\)", expression)
+    if absent:
+        return absent[1] not in found
     names = set(re.findall(r"dranking_retrain_(\w+)", expression))
     if not names <= set(found):
         return None
