@@ -10,7 +10,7 @@ import dranking
 from dranking.report.content import number
 from dranking.report.figures import draw_days, draw_measures
 from dranking.report.page import Drawing, Page, Section, Table, render
-from dranking.retrain.registry.history import Night
+from dranking.retrain.registry.history import Night, untested_difference
 from dranking.retrain.registry.ledger import Ledger, spent_in_year
 from dranking.retrain.registry.registry import Registry
 from dranking.tuning.curves import measure_label
@@ -105,7 +105,7 @@ def _decisions(nights: Sequence[Night], ledger: Ledger) -> Section:
     for night in reversed(nights):
         test = tests.get(night.version)
         ours, theirs = night.mean("challenger"), night.mean("champion")
-        change = None if ours is None or theirs is None else ours - theirs
+        change = untested_difference(night.metric, night.metrics, night.is_on_clicks)
         rows.append(
             (
                 night.time.date(),

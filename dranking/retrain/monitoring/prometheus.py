@@ -12,13 +12,13 @@ from typing import Final, TypeAlias
 from dranking.errors import DrankingError, UsageError
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
-from dranking.metrics.measures.by_name import higher_is_better
 from dranking.redaction import redacted
 from dranking.retrain.config.config import RetrainConfig
 from dranking.retrain.gate.bets import fewest_queries
 from dranking.retrain.gate.budget import SMALL
 from dranking.retrain.monitoring.run_record import RunRecord, last_success
 from dranking.retrain.quarantine import QUARANTINE_NAME, Quarantine
+from dranking.retrain.registry.history import untested_difference
 from dranking.retrain.registry.ledger import DAYS, LARGEST, YEAR, spent_in_year
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.registry.storage import Storage
@@ -170,11 +170,8 @@ def _difference(config: RetrainConfig, results: Results) -> float | None:
     """Mean difference to the champion; None without one, and for clicks that were not tested."""
     if results.gate.test is not None:
         return results.gate.test.difference
-    means, name = results.evaluate.metrics, config.judged_by
-    ours, theirs = (means.get(role, {}).get(name) for role in ("challenger", "champion"))
-    if results.evaluate.clicks is not None or ours is None or theirs is None:
-        return None
-    return ours - theirs if higher_is_better(name) else theirs - ours
+    judged = results.evaluate
+    return untested_difference(config.judged_by, judged.metrics, judged.clicks is not None)
 
 
 def _registry_label(location: str) -> str:

@@ -143,6 +143,24 @@ def test_the_page_shows_all_nights(registry):
     assert cells_of(nights_page(registry)) == rows
 
 
+def registry_of(folder, *nights):
+    """A registry with versions of these nights, none of which was promoted."""
+    (folder / "files").mkdir()
+    (folder / "files" / "model.json").write_text("{}")
+    opened = Registry(folder / "registry")
+    for night in nights:
+        opened.add(folder / "files", lineage={"champion": "000001", "night": night})
+    return opened
+
+
+def test_a_difference_is_positive_where_the_challenger_is_better(tmp_path):
+    """As in the ledger, whose differences of tests stand in the same column."""
+    metrics = {"challenger": {"pairwise_error": 0.25}, "champion": {"pairwise_error": 0.5}}
+    opened = registry_of(tmp_path, facts(1) | {"metric": "pairwise_error", "metrics": metrics})
+    [row] = cells_of(nights_page(opened))
+    assert [float(text) for text in row[3:6]] == [0.25, 0.5, 0.25]
+
+
 def test_a_registry_without_nights_has_a_page(tmp_path):
     source = tmp_path / "files"
     source.mkdir()
