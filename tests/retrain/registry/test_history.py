@@ -143,6 +143,21 @@ def test_the_page_shows_all_nights(registry):
     assert cells_of(nights_page(registry)) == rows
 
 
+def test_what_never_was_the_champion_was_not_promoted(registry):
+    """A night is killed before the promotion, and the next run has other data."""
+    registry.add(registry.storage.root.parent / "files", lineage={"night": facts(0)})
+    page = nights_page(registry)
+    results = [row[2] for row in cells_of(page)]
+    assert results == [
+        *("accepted, not promoted", "promoted", "rejected", "postponed", "rejected", "promoted")
+    ]
+    assert "2 promoted, 2 rejected, 1 postponed, 1 accepted, not promoted." in page
+    assert page.count("challenger accepted, not promoted") >= 1
+    registry.promote("7")
+    registry.rollback()
+    assert cells_of(nights_page(registry))[0][2] == "promoted"
+
+
 def registry_of(folder, *nights):
     """A registry with versions of these nights, none of which was promoted."""
     (folder / "files").mkdir()
