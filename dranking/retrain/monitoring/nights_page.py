@@ -108,8 +108,16 @@ def _measures(nights: Sequence[Night], results: Sequence[str]) -> Section:
         for night, result in zip(nights, results, strict=True)
         if night.metric == metric
     ]
-    said = ["A night's challenger and champion are measured on the same judged queries."]
-    changed = [b.time for a, b in pairwise(shown) if a.judged != b.judged]
+    on_clicks = any(night.is_on_clicks for night in shown)
+    what = "clicks" if on_clicks else "judged queries"
+    said = [f"A night's challenger and champion are measured on the same {what}."]
+    if on_clicks:
+        said.append("Clicks differ from night to night: measures of two nights cannot be compared.")
+    changed = [
+        b.time
+        for a, b in pairwise(shown)
+        if a.judged != b.judged and not (a.is_on_clicks and b.is_on_clicks)
+    ]
     if changed:
         said.append(
             "Vertical lines mark nights with other judged queries than the night before, the last "

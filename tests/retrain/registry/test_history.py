@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dranking.errors import RetrainWarning
+from dranking.report.figures import draw_measures
 from dranking.retrain.monitoring.nights_page import nights_page
 from dranking.retrain.registry.history import KEPT, History
 from dranking.retrain.registry.ledger import Entry
@@ -174,6 +175,24 @@ def test_a_difference_is_positive_where_the_challenger_is_better(tmp_path):
     opened = registry_of(tmp_path, facts(1) | {"metric": "pairwise_error", "metrics": metrics})
     [row] = cells_of(nights_page(opened))
     assert [float(text) for text in row[3:6]] == [0.25, 0.5, 0.25]
+
+
+def test_nights_on_clicks_have_no_line_each(tmp_path, monkeypatch):
+    """Every night is judged on other clicks, which a sentence says once."""
+    drawn = []
+    monkeypatch.setattr(
+        "dranking.retrain.monitoring.nights_page.draw_measures",
+        lambda *given: drawn.append(given) or draw_measures(*given),
+    )
+    nights = [
+        facts(night) | {"judged": f"clicks of 2026-11-{night:02d} to 2026-11-{night:02d} in {n}"}
+        for n, night in enumerate((1, 2, 3))
+    ]
+    page = nights_page(registry_of(tmp_path, *nights))
+    assert [list(changed) for *_, changed in drawn] == [[]]
+    assert "Vertical lines" not in page
+    assert "Clicks differ from night to night" in page
+    assert [row[5] for row in cells_of(page)] == ["\N{EN DASH}"] * 3  # no click was tested
 
 
 def test_a_registry_without_nights_has_a_page(tmp_path):
