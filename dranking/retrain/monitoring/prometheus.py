@@ -127,16 +127,16 @@ def _of_registry(
     yield "champion_version", {}, int(champion)
     yield "champion_created_timestamp_seconds", {}, created
     yield "champion_age_seconds", {}, now.timestamp() - created
-    means, measured = {"champion": made.metrics}, created
+    measured = {"champion": (created, made.metrics)}  # time and means
     published = None if results is None else results.publish.version
     if results is not None and published in registry.versions:
-        measured = registry.manifest(published).created.timestamp()
-        means["challenger"] = results.evaluate.metrics["challenger"]
+        time = registry.manifest(published).created.timestamp()
+        measured["challenger"] = time, results.evaluate.metrics["challenger"]
         if champion == results.evaluate.against:
-            means["champion"] = results.evaluate.metrics["champion"]
-    for role, values in means.items():
-        yield "metric_timestamp_seconds", {"role": role}, measured
-        for name, value in values.items():
+            measured["champion"] = time, results.evaluate.metrics["champion"]
+    for role, (time, means) in measured.items():
+        yield "metric_timestamp_seconds", {"role": role}, time
+        for name, value in means.items():
             if value is not None:
                 yield "metric", {"role": role, "measure": name}, value
     rules = config.gate
@@ -153,7 +153,7 @@ def _of_gate(config: RetrainConfig, results: Results) -> Iterator[Sample]:
     if (difference := _difference(config, results)) is not None:
         yield "difference", {}, difference
     yield "level", {}, 0.0 if verdict.test is None else verdict.test.level
-    yield "judged_queries", {}, judged.n_queries
+    yield "judged_queries", {}, judged.n_queries if verdict.test is None else verdict.test.n_queries
     rules = config.gate
     if rules.is_tested and judged.clicks is None:
         usual = min(rules.false_promotions_per_year * DAYS[rules.every] / YEAR, LARGEST)

@@ -3,8 +3,9 @@
 import json
 import os
 import re
+import shutil
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -15,7 +16,8 @@ import yaml
 from dranking import __version__
 from dranking.errors import DataError, RetrainWarning, TryAgainError, UsageError
 from dranking.retrain.config.config import load_config
-from dranking.retrain.monitoring.prometheus import GAUGES, exposition
+from dranking.retrain.gate.budget import GateTest
+from dranking.retrain.monitoring.prometheus import GAUGES, exposition, write_gauges
 from dranking.retrain.monitoring.run_record import RunRecord
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES
@@ -115,6 +117,42 @@ def test_what_the_gate_found_is_told(nights):
     assert found["last_success_timestamp_seconds"] == pytest.approx(
         found["timestamp_seconds"], abs=60
     )
+
+
+def figures_of(stream, outcome, folder, change=lambda registry: None, **gate):
+    """Figures of an outcome, with another registry or other results of the gate."""
+    shutil.copytree(stream.folder / "registry", folder / "registry")
+    registry = Registry(folder / "registry")
+    change(registry)
+    results = replace(outcome.results, gate=replace(outcome.results.gate, **gate))
+    record = RunRecord()
+    record.end(outcome)
+    settings = [f"run.prometheus={folder}/d.prom", f"registry.location={folder}/registry"]
+    write_gauges(load_config(stream.config(), settings, {}), record, registry, results)
+    return registry, values_of(folder / "d.prom")
+
+
+def test_measures_of_a_role_have_the_time_at_which_they_were_taken(nights, tmp_path):
+    """The champion was promoted by hand after the night: its measures are those of its manifest."""
+    stream, [_, (outcome, _), _] = nights
+
+    def promote_another(registry):
+        (tmp_path / "by-hand").mkdir()
+        (tmp_path / "by-hand" / "model.json").write_text("{}")
+        registry.promote(registry.add(tmp_path / "by-hand"))
+
+    registry, found = figures_of(stream, outcome, tmp_path, promote_another)
+    for role, version in (("champion", "000003"), ("challenger", "000002")):
+        made = registry.manifest(version).created.timestamp()
+        assert found["metric_timestamp_seconds", role] == made
+
+
+def test_the_judged_queries_are_those_of_the_test(nights, tmp_path):
+    """The test of ``gate.queries = "new"`` takes some of the judged queries."""
+    stream, [_, (outcome, _), _] = nights
+    test = GateTest("2026-11-02", "bets", "day", 7, 7.0, 0.1, 0.1, 1.0, 0.5, 0.001, None, False)
+    _, found = figures_of(stream, outcome, tmp_path, test=test)
+    assert found["judged_queries"] == 7
 
 
 def test_a_run_that_fails_before_its_stages_has_not_succeeded(nights):
