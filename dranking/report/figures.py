@@ -23,6 +23,8 @@ MAX_BARS = 1000
 """Largest number of bars for sorted queries; more bars are indistinguishable."""
 MAX_LABEL = 32
 """Characters of a feature's name in figures."""
+NOT_PROMOTED = "accepted, not promoted"
+"""Decision of a night that was killed before the promotion, and begun anew on other data."""
 NORMAL_975 = 1.96
 """Half-width of a 95 % interval in standard errors."""
 
@@ -154,7 +156,8 @@ def draw_measures(
     Parameters
     ----------
     nights
-        Time, decision, and the measures of challenger and champion; None where not known.
+        Time, decision (promoted, `NOT_PROMOTED`, rejected or postponed), and the measures of
+        challenger and champion; None where not known.
     measure
         Spelling of the measure.
     changed
@@ -167,7 +170,8 @@ def draw_measures(
     if theirs:
         axes.plot(*zip(*theirs, strict=True), color=THEIRS, linestyle="--", label="champion")
     looks = {
-        "accepted": ("promoted challenger", OURS, "o", OURS),
+        "promoted": ("promoted challenger", OURS, "o", OURS),
+        NOT_PROMOTED: ("challenger accepted, not promoted", OURS, "s", "none"),
         "rejected": ("rejected challenger", BAD, "x", BAD),
         "postponed": ("postponed challenger", OURS, "o", "none"),
     }

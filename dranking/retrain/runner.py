@@ -72,8 +72,8 @@ def retrain(
     """
     record = RunRecord() if record is None else record
     with locked(config.run.place / ".lock", f"{config.run.work}: another run is going on"):
-        check_gauges(config.run.prometheus)
         try:
+            check_gauges(config.run.prometheus)
             check_tracking(config.mlflow)
             with open_executor(
                 config.cluster.scheduler,

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, PositiveInt, field_validator, model_valid
 
 from dranking.metrics.measures.by_name import MEASURES, SQUARED_ERROR
 from dranking.retrain.config.value_types import STRICT, ConventionName, Fraction, Measure
-from dranking.retrain.registry.ledger import DAYS, YEAR, Period
+from dranking.retrain.registry.ledger import Period, is_tested
 
 _SUCCESSORS: Final = {
     "false_discovery_rate": "false_promotions_per_year bounds the number of false promotions",
@@ -118,8 +118,8 @@ class GateConfig(BaseModel):
 
     @property
     def is_tested(self) -> bool:
-        """Whether challengers are tested: whether the budget is below one promotion a period."""
-        return self.false_promotions_per_year * DAYS[self.every] < YEAR
+        """Whether challengers are tested at this budget."""
+        return is_tested(self.false_promotions_per_year, self.every)
 
     @property
     def resampling(self) -> dict[str, Any]:

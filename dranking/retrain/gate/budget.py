@@ -21,6 +21,7 @@ from dranking.retrain.registry.ledger import (
     Ledger,
     Period,
     first_day,
+    is_tested,
     next_level,
     next_test,
     spent_in_year,
@@ -185,7 +186,7 @@ def price(differences: Array, shares: Array, level: float, every: Period, budget
     for rarer in list(DAYS)[list(DAYS).index(every) + 1 :]:
         larger = min(budget * DAYS[rarer] / YEAR, LARGEST)
         found = detectable(differences, shares, larger)
-        if found is not None:
+        if found is not None and is_tested(budget, rarer):
             parts.append(f'gate.every = "{rarer}" finds {found:.2g} (level {larger:.2g})')
     return "; ".join(parts)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, date, datetime
 from itertools import pairwise
 
 import dranking
 from dranking.report.content import number
-from dranking.report.figures import draw_days, draw_measures
+from dranking.report.figures import NOT_PROMOTED, draw_days, draw_measures
 from dranking.report.page import Drawing, Page, Section, Table, render
-from dranking.retrain.registry.history import Night
+from dranking.retrain.registry.history import Night, untested_difference
 from dranking.retrain.registry.ledger import Ledger, spent_in_year
 from dranking.retrain.registry.registry import Registry
 from dranking.tuning.curves import measure_label
@@ -39,7 +39,7 @@ def nights_page(registry: Registry) -> str:
         title="All nights",
         subtitle=f"{len(nights):,} nights of {registry}{_dates(nights)}.",
         facts=facts,
-        sections=tuple(_sections(nights, ledger)),
+        sections=tuple(_sections(nights, ledger, _champions(registry, nights, ledger))),
         origin=[
             ("registry", str(registry)),
             ("page written", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
@@ -47,6 +47,24 @@ def nights_page(registry: Registry) -> str:
         ],
     )
     return render(page)
+
+
+def _champions(registry: Registry, nights: Sequence[Night], ledger: Ledger) -> set[str | None]:
+    """All versions that were the champion, as far as aliases, ledger and later nights know.
+
+    A night that was killed before the promotion, and begun anew on other data, has left a version
+    that was accepted and never was the champion.
+    """
+    aliases, tests = registry.aliases, ledger.entries
+    rivals = {aliases.champion, aliases.previous, *(night.against for night in nights)}
+    return rivals | {e.against for e in tests} | {e.version for e in tests if e.accepted}
+
+
+def _result(night: Night, champions: Collection[str | None]) -> str:
+    """The decision of a night, and whether the promotion has followed."""
+    if night.decision != "accepted":
+        return night.decision
+    return "promoted" if night.version in champions else NOT_PROMOTED
 
 
 def _dates(nights: Sequence[Night]) -> str:
@@ -61,13 +79,16 @@ def _share_spent(ledger: Ledger) -> float:
     return spent_in_year(ledger.spent, datetime.now(UTC).date()) / ledger.entries[-1].budget
 
 
-def _sections(nights: Sequence[Night], ledger: Ledger) -> Iterator[Section]:
+def _sections(
+    nights: Sequence[Night], ledger: Ledger, champions: Collection[str | None]
+) -> Iterator[Section]:
     """The sections of the page; those without content are left out."""
     if not nights:
         yield Section("No night yet", ["No version of this registry was made by a night."])
         return
-    yield _measures(nights)
-    yield _decisions(nights, ledger)
+    results = [_result(night, champions) for night in nights]
+    yield _measures(nights, results)
+    yield _decisions(nights, results, ledger)
     yield _budget(ledger)
     shifts = [(night.time, night.drift) for night in nights if night.drift is not None]
     if shifts:
@@ -78,13 +99,25 @@ def _sections(nights: Sequence[Night], ledger: Ledger) -> Iterator[Section]:
     yield _sizes(nights)
 
 
-def _measures(nights: Sequence[Night]) -> Section:
+def _measures(nights: Sequence[Night], results: Sequence[str]) -> Section:
     """The gate's measure of challengers and champions over time."""
     metric = nights[-1].metric
     shown = [night for night in nights if night.metric == metric]
-    points = [(n.time, n.decision, n.mean("challenger"), n.mean("champion")) for n in shown]
-    said = ["A night's challenger and champion are measured on the same judged queries."]
-    changed = [b.time for a, b in pairwise(shown) if a.judged != b.judged]
+    points = [
+        (night.time, result, night.mean("challenger"), night.mean("champion"))
+        for night, result in zip(nights, results, strict=True)
+        if night.metric == metric
+    ]
+    on_clicks = any(night.is_on_clicks for night in shown)
+    what = "clicks" if on_clicks else "judged queries"
+    said = [f"A night's challenger and champion are measured on the same {what}."]
+    if on_clicks:
+        said.append("Clicks differ from night to night: measures of two nights cannot be compared.")
+    changed = [
+        b.time
+        for a, b in pairwise(shown)
+        if a.judged != b.judged and not (a.is_on_clicks and b.is_on_clicks)
+    ]
     if changed:
         said.append(
             "Vertical lines mark nights with other judged queries than the night before, the last "
@@ -97,20 +130,19 @@ def _measures(nights: Sequence[Night]) -> Section:
     return Section("Challengers and champions", said, [Drawing(drawing, caption)])
 
 
-def _decisions(nights: Sequence[Night], ledger: Ledger) -> Section:
+def _decisions(nights: Sequence[Night], results: Sequence[str], ledger: Ledger) -> Section:
     """The decisions, and a table of the newest nights."""
-    counts = {name: sum(night.decision == name for night in nights) for name in _WORDS}
     tests = {entry.version: entry for entry in ledger.entries}
     rows = []
-    for night in reversed(nights):
+    for night, result in zip(reversed(nights), reversed(results), strict=True):
         test = tests.get(night.version)
         ours, theirs = night.mean("challenger"), night.mean("champion")
-        change = None if ours is None or theirs is None else ours - theirs
+        change = untested_difference(night.metric, night.metrics, night.is_on_clicks)
         rows.append(
             (
                 night.time.date(),
                 night.version,
-                _WORDS[night.decision],
+                result,
                 ours,
                 theirs,
                 change if test is None else test.difference,
@@ -119,7 +151,9 @@ def _decisions(nights: Sequence[Night], ledger: Ledger) -> Section:
         )
     means = ("challenger", "champion", "difference", "level")
     columns = ["night", "version", "decision", *means]
-    said = ", ".join(f"{count:,} {_WORDS[name]}" for name, count in counts.items())
+    usual = ("promoted", "rejected", "postponed")
+    named = [*usual, NOT_PROMOTED] if NOT_PROMOTED in results else usual
+    said = ", ".join(f"{results.count(name):,} {name}" for name in named)
     older = [Table(columns, rows[N_ROWS:])] if rows[N_ROWS:] else []
     return Section(
         "Decisions",
@@ -127,9 +161,6 @@ def _decisions(nights: Sequence[Night], ledger: Ledger) -> Section:
         tables=[Table(columns, rows[:N_ROWS])],
         folded=Section("Older nights", tables=older) if older else None,
     )
-
-
-_WORDS = {"accepted": "promoted", "rejected": "rejected", "postponed": "postponed"}
 
 
 def _budget(ledger: Ledger) -> Section:

@@ -12,13 +12,13 @@ from typing import Final, TypeAlias
 from dranking.errors import DrankingError, UsageError
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
-from dranking.metrics.measures.by_name import higher_is_better
 from dranking.redaction import redacted
 from dranking.retrain.config.config import RetrainConfig
 from dranking.retrain.gate.bets import fewest_queries
 from dranking.retrain.gate.budget import SMALL
 from dranking.retrain.monitoring.run_record import RunRecord, last_success
 from dranking.retrain.quarantine import QUARANTINE_NAME, Quarantine
+from dranking.retrain.registry.history import untested_difference
 from dranking.retrain.registry.ledger import DAYS, LARGEST, YEAR, spent_in_year
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.registry.storage import Storage
@@ -127,16 +127,16 @@ def _of_registry(
     yield "champion_version", {}, int(champion)
     yield "champion_created_timestamp_seconds", {}, created
     yield "champion_age_seconds", {}, now.timestamp() - created
-    means, measured = {"champion": made.metrics}, created
+    measured = {"champion": (created, made.metrics)}  # time and means
     published = None if results is None else results.publish.version
     if results is not None and published in registry.versions:
-        measured = registry.manifest(published).created.timestamp()
-        means["challenger"] = results.evaluate.metrics["challenger"]
+        time = registry.manifest(published).created.timestamp()
+        measured["challenger"] = time, results.evaluate.metrics["challenger"]
         if champion == results.evaluate.against:
-            means["champion"] = results.evaluate.metrics["champion"]
-    for role, values in means.items():
-        yield "metric_timestamp_seconds", {"role": role}, measured
-        for name, value in values.items():
+            measured["champion"] = time, results.evaluate.metrics["champion"]
+    for role, (time, means) in measured.items():
+        yield "metric_timestamp_seconds", {"role": role}, time
+        for name, value in means.items():
             if value is not None:
                 yield "metric", {"role": role, "measure": name}, value
     rules = config.gate
@@ -153,7 +153,7 @@ def _of_gate(config: RetrainConfig, results: Results) -> Iterator[Sample]:
     if (difference := _difference(config, results)) is not None:
         yield "difference", {}, difference
     yield "level", {}, 0.0 if verdict.test is None else verdict.test.level
-    yield "judged_queries", {}, judged.n_queries
+    yield "judged_queries", {}, judged.n_queries if verdict.test is None else verdict.test.n_queries
     rules = config.gate
     if rules.is_tested and judged.clicks is None:
         usual = min(rules.false_promotions_per_year * DAYS[rules.every] / YEAR, LARGEST)
@@ -170,11 +170,8 @@ def _difference(config: RetrainConfig, results: Results) -> float | None:
     """Mean difference to the champion; None without one, and for clicks that were not tested."""
     if results.gate.test is not None:
         return results.gate.test.difference
-    means, name = results.evaluate.metrics, config.judged_by
-    ours, theirs = (means.get(role, {}).get(name) for role in ("challenger", "champion"))
-    if results.evaluate.clicks is not None or ours is None or theirs is None:
-        return None
-    return ours - theirs if higher_is_better(name) else theirs - ours
+    judged = results.evaluate
+    return untested_difference(config.judged_by, judged.metrics, judged.clicks is not None)
 
 
 def _registry_label(location: str) -> str:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from dranking.metrics.measures.by_name import higher_is_better
 from dranking.retrain.registry.manifests import Version, VersionManifest
 
 HISTORY_NAME: Final = "history.json"
+DAMAGED_NAME: Final = "history.damaged.json"
+"""Copy of a history that was damaged when further nights came to it."""
+
+JUDGED_CLICKS: Final = "clicks of "
+"""Beginning of the fingerprint of judged clicks; that of judged queries is a digest."""
 
 KEPT: Final = 3 * 365
 """Number of the newest nights whose versions were deleted that are kept."""
@@ -52,6 +58,11 @@ class Facts(BaseModel):
     drift: float | None = None
     drift_limit: float | None = None
 
+    @property
+    def is_on_clicks(self) -> bool:
+        """Whether the gate has judged on clicks, each night on others."""
+        return self.judged.startswith(JUDGED_CLICKS)
+
 
 class Night(Facts):
     """A night: its facts, and the version that it has made.
@@ -85,6 +96,20 @@ class History(BaseModel):
         """The history with more nights, each version once, the newest `KEPT` of all."""
         known = {night.version: night for night in (*self.nights, *nights)}
         return self.model_copy(update={"nights": tuple(known.values())[-KEPT:]})
+
+
+def untested_difference(
+    metric: str, metrics: Mapping[str, Mapping[str, float | None]], is_on_clicks: bool
+) -> float | None:
+    """Difference of the means of a measure, positive if the challenger is better; None without one.
+
+    Clicks have no such difference: the gate counts documents that no click covers against the
+    challenger, and the means do not.
+    """
+    ours, theirs = (metrics.get(role, {}).get(metric) for role in ("challenger", "champion"))
+    if is_on_clicks or ours is None or theirs is None:
+        return None
+    return ours - theirs if higher_is_better(metric) else theirs - ours
 
 
 def night_of(manifest: VersionManifest) -> Night | None:

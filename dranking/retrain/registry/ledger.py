@@ -152,6 +152,17 @@ class Ledger(BaseModel):
         return [(entry.time.astimezone(UTC).date(), entry.level) for entry in self.entries]
 
 
+def is_tested(budget: float, every: Period) -> bool:
+    """Whether challengers are tested: whether the budget is below one promotion a period.
+
+    Examples
+    --------
+    >>> is_tested(5, "month"), is_tested(5, "quarter")
+    (True, False)
+    """
+    return budget * DAYS[every] < YEAR
+
+
 def next_level(
     budget: float, spent: Iterable[tuple[date, float]], today: date, every: Period = "day"
 ) -> float:

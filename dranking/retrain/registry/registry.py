@@ -20,19 +20,25 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, RetrainWarning, UsageError, warn_user
 from dranking.files.places import AnyPlace
 from dranking.files.writing.output_checks import MANIFEST_NAME
 from dranking.metrics.per_query import PerQuery, read_per_query
 from dranking.retrain.registry.documents import Documents, sealed
-from dranking.retrain.registry.history import HISTORY_NAME, History, Night, night_of
+from dranking.retrain.registry.history import (
+    DAMAGED_NAME,
+    HISTORY_NAME,
+    History,
+    Night,
+    night_of,
+)
 from dranking.retrain.registry.ledger import Entry, Ledger
 from dranking.retrain.registry.manifests import (
     Aliases,
@@ -271,9 +277,7 @@ class Registry:
         if old.champion == version:
             return old
         challenger = None if old.challenger == version else old.challenger
-        new = Aliases(champion=version, challenger=challenger, previous=old.champion)
-        self._documents.write(ALIASES_NAME, new)
-        return new
+        return self._crown(version, challenger, old.champion)
 
     def rollback(self) -> Aliases:
         """Make the previous champion the champion again.
@@ -287,7 +291,16 @@ class Registry:
         if old.previous is None:
             raise UsageError(f"{self}: there is no previous champion to go back to.")
         self.verify(old.previous)
-        new = Aliases(champion=old.previous, challenger=old.challenger, previous=old.champion)
+        return self._crown(old.previous, old.challenger, old.champion)
+
+    def _crown(self, champion: str, challenger: str | None, previous: str | None) -> Aliases:
+        """Write and return aliases with another champion; the ledger keeps the test of the old one.
+
+        A run that was killed between promotion and record has left this test in the manifest alone.
+        """
+        with suppress(DataError):  # a champion can be replaced although it is damaged
+            self._documents.write(LEDGER_NAME, self.ledger)
+        new = Aliases(champion=champion, challenger=challenger, previous=previous)
         self._documents.write(ALIASES_NAME, new)
         return new
 
@@ -301,7 +314,11 @@ class Registry:
         named = set(self.aliases.model_dump().values())
         doomed = [v for v in versions[:-keep] if v not in named]
         if doomed:
-            self._documents.write(HISTORY_NAME, self._history.with_nights(self._nights_of(doomed)))
+            history = self._history_or_none
+            if history is None and (damaged := self.storage.read(HISTORY_NAME)) is not None:
+                self.storage.write(DAMAGED_NAME, damaged)
+            nights = (history or History()).with_nights(self._nights_of(doomed))
+            self._documents.write(HISTORY_NAME, nights)
         for version in doomed:
             self.storage.remove_folder(f"{VERSIONS}/{version}")
         return doomed
@@ -309,12 +326,23 @@ class Registry:
     @property
     def nights(self) -> tuple[Night, ...]:
         """All nights, oldest first, those whose versions were deleted included."""
-        found = self._history.with_nights(self._nights_of(self.versions)).nights
+        history = self._history_or_none or History()
+        found = history.with_nights(self._nights_of(self.versions)).nights
         return tuple(sorted(found, key=lambda night: int(night.version)))
 
     @property
-    def _history(self) -> History:
-        return self._documents.read(History, HISTORY_NAME) or History()
+    def _history_or_none(self) -> History | None:
+        """The history; None without one, and, with a warning, where the file is damaged."""
+        try:
+            return self._documents.read(History, HISTORY_NAME)
+        except DataError as error:
+            warn_user(
+                f"{error} Until then the page over all nights lacks those whose versions were "
+                f"deleted; the next deletion begins {HISTORY_NAME} anew, and keeps the damaged "
+                f"file as {DAMAGED_NAME}.",
+                RetrainWarning,
+            )
+            return None
 
     def _nights_of(self, versions: Iterable[str]) -> Iterator[Night]:
         return filter(None, (night_of(self.manifest(version)) for version in versions))

@@ -8,6 +8,7 @@ from dranking.clicks.store.click_store import ClickStore, open_click_store
 from dranking.errors import DataError
 from dranking.retrain.config.config import RetrainConfig
 from dranking.retrain.config.tables import ClicksConfig
+from dranking.retrain.registry.history import JUDGED_CLICKS
 from dranking.retrain.workflow import Run
 
 
@@ -54,7 +55,7 @@ def judged_clicks(run: Run, clicks: ClicksConfig) -> ClickStore:
 
 def fingerprint_of(judged: ClickStore) -> str:
     """Nights and digest of the clicks that the gate judges on, for the ledger."""
-    return f"clicks of {judged.nights[0]} to {judged.nights[-1]} in {judged.digest}"
+    return f"{JUDGED_CLICKS}{judged.nights[0]} to {judged.nights[-1]} in {judged.digest}"
 
 
 def _day(store: ClickStore, days: int) -> str:

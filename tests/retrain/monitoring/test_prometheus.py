@@ -3,8 +3,9 @@
 import json
 import os
 import re
+import shutil
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -15,7 +16,9 @@ import yaml
 from dranking import __version__
 from dranking.errors import DataError, RetrainWarning, TryAgainError, UsageError
 from dranking.retrain.config.config import load_config
-from dranking.retrain.monitoring.prometheus import GAUGES, exposition
+from dranking.retrain.gate.budget import GateTest
+from dranking.retrain.monitoring.prometheus import GAUGES, exposition, write_gauges
+from dranking.retrain.monitoring.run_record import RunRecord
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES
 from dranking.retrain.runner import retrain
@@ -69,7 +72,8 @@ def nights(tmp_path_factory):
     found = [(run(stream, *settings), values_of(file))]
     stream.night(2, shift=3.0)
     stream.night(3).write_text("2 qid:1 1:x\n")
-    found.append((run(stream, *settings), values_of(file)))
+    rejected = RunRecord(reject_exit=4)
+    found.append((run(stream, *settings, record=rejected), values_of(file)))
     with pytest.raises(DataError, match="nothing is there") as error:
         run(stream, *settings, "data.train=absent/*.txt")
     found.append((str(error.value), values_of(file)))
@@ -115,6 +119,42 @@ def test_what_the_gate_found_is_told(nights):
     )
 
 
+def figures_of(stream, outcome, folder, change=lambda registry: None, **gate):
+    """Figures of an outcome, with another registry or other results of the gate."""
+    shutil.copytree(stream.folder / "registry", folder / "registry")
+    registry = Registry(folder / "registry")
+    change(registry)
+    results = replace(outcome.results, gate=replace(outcome.results.gate, **gate))
+    record = RunRecord()
+    record.end(outcome)
+    settings = [f"run.prometheus={folder}/d.prom", f"registry.location={folder}/registry"]
+    write_gauges(load_config(stream.config(), settings, {}), record, registry, results)
+    return registry, values_of(folder / "d.prom")
+
+
+def test_measures_of_a_role_have_the_time_at_which_they_were_taken(nights, tmp_path):
+    """The champion was promoted by hand after the night: its measures are those of its manifest."""
+    stream, [_, (outcome, _), _] = nights
+
+    def promote_another(registry):
+        (tmp_path / "by-hand").mkdir()
+        (tmp_path / "by-hand" / "model.json").write_text("{}")
+        registry.promote(registry.add(tmp_path / "by-hand"))
+
+    registry, found = figures_of(stream, outcome, tmp_path, promote_another)
+    for role, version in (("champion", "000003"), ("challenger", "000002")):
+        made = registry.manifest(version).created.timestamp()
+        assert found["metric_timestamp_seconds", role] == made
+
+
+def test_the_judged_queries_are_those_of_the_test(nights, tmp_path):
+    """The test of ``gate.queries = "new"`` takes some of the judged queries."""
+    stream, [_, (outcome, _), _] = nights
+    test = GateTest("2026-11-02", "bets", "day", 7, 7.0, 0.1, 0.1, 1.0, 0.5, 0.001, None, False)
+    _, found = figures_of(stream, outcome, tmp_path, test=test)
+    assert found["judged_queries"] == 7
+
+
 def test_a_run_that_fails_before_its_stages_has_not_succeeded(nights):
     found = nights[1][2][1]
     assert (found["success"], found["exit_code"]) == (0, 3)
@@ -144,7 +184,7 @@ def test_every_run_ends_with_a_line(nights):
     stream, [_, (second, _), (error, _)] = nights
     text = (stream.folder / "work" / "runs.jsonl").read_text()
     lines = [json.loads(line) for line in text.splitlines()]
-    assert [line["exit_code"] for line in lines] == [0, 0, 3]
+    assert [line["exit_code"] for line in lines] == [0, 4, 3]
     assert [line["decision"] for line in lines] == ["accepted", "rejected", None]
     assert [line["stage"] for line in lines] == ["publish", "publish", "plan"]
     assert [line["error"] for line in lines] == [None, None, error]
@@ -156,30 +196,66 @@ def test_every_run_ends_with_a_line(nights):
     assert times == sorted(times)
 
 
-def test_alerts_ask_for_figures_that_nights_write(nights):
+def alert_rules():
     path = Path(__file__).parents[3] / "pipelines" / "schedules" / "alerts.yaml"
     [group] = yaml.safe_load(path.read_text())["groups"]
+    return {rule["alert"].removeprefix("DrankingRetrain"): rule for rule in group["rules"]}
+
+
+def test_alerts_ask_for_figures_that_nights_write(nights):
     written = {
         name if isinstance(name, str) else name[0] for _, found in nights[1] for name in found
     }
     assert written == set(GAUGES)
     states = {}
-    for rule in group["rules"]:
-        assert set(rule) == {"alert", "expr", "labels", "annotations"}
+    for name, rule in alert_rules().items():
+        assert set(rule) - {"for"} == {"alert", "expr", "labels", "annotations"}
         asked = set(re.findall(r"dranking_retrain_(\w+)", rule["expr"]))
         assert asked
         assert asked <= written
-        states[rule["alert"].removeprefix("DrankingRetrain")] = [
-            _holds(rule["expr"], found) for _, found in nights[1]
-        ]
+        states[name] = [_holds(rule["expr"], found) for _, found in nights[1]]
     assert states == {
         "Failed": [False, False, True],
         "NotRun": [False, False, False],
+        "NeverSucceeded": [False, False, True],
+        "NoFigures": [False, False, False],
         "StaleChampion": [False, False, False],
         "Drift": [None, True, None],
         "PartsSetAside": [False, True, True],
         "TooFewQueries": [True, True, None],
     }
+
+
+LONG_AGO = 1.0e9  # 2001
+NO_SUCCESS = {"last_success_timestamp_seconds"}
+FAULTS = {
+    "Failed": ({"success": 0, "exit_code": 3}, (), {"NeverSucceeded"}),
+    "NotRun": ({"last_success_timestamp_seconds": LONG_AGO}, (), set()),
+    "NeverSucceeded": ({"success": 0, "exit_code": 75}, NO_SUCCESS, set()),
+    "NoFigures": ({}, set(GAUGES), set()),
+    "StaleChampion": ({"champion_created_timestamp_seconds": LONG_AGO}, (), set()),
+    "Drift": ({"drift": 0.3, "drift_limit": 0.25}, (), set()),
+    "PartsSetAside": ({"parts_set_aside": 1}, (), set()),
+    "TooFewQueries": ({"judged_queries": 10, "fewest_queries": 641}, (), set()),
+}
+"""By alert: figures of a good night that change, figures that are not there, other alerts."""
+
+
+@pytest.mark.parametrize("alert", FAULTS)
+def test_every_alert_is_given_for_its_fault_and_for_no_other(alert):
+    """The good night has rejected a challenger under ``--reject-exit 4``."""
+    now, rules = time.time(), alert_rules()
+    good = dict.fromkeys(GAUGES, 0.0) | {
+        **{name: now for name in GAUGES if name.endswith("timestamp_seconds")},
+        **{"success": 1, "exit_code": 4, "judged_queries": 700, "fewest_queries": 641},
+        **{"drift": 0.1, "drift_limit": 0.25},
+    }
+    assert [name for name in rules if _holds(rules[name]["expr"], good)] == []
+    changed, gone, others = FAULTS[alert]
+    found = {name: value for name, value in (good | changed).items() if name not in gone}
+    given = {name for name in rules if _holds(rules[name]["expr"], found)}
+    assert set(rules) == set(FAULTS)
+    assert given == {alert, *others}
 
 
 def test_the_documentation_names_every_figure():
@@ -192,6 +268,9 @@ def test_the_documentation_names_every_figure():
 
 def _holds(expression, found):
     """The expression of a rule as Prometheus has it, for one series; None without its figures."""
+    absent = re.fullmatch(r"absent\(dranking_retrain_(\w+)\)", expression)
+    if absent:
+        return absent[1] not in found
     names = set(re.findall(r"dranking_retrain_(\w+)", expression))
     if not names <= set(found):
         return None
@@ -240,14 +319,20 @@ def test_a_failed_night_tells_how_far_it_came(stream, monkeypatch, tmp_path):
         ("/proc/d.prom", r"run\.prometheus: /proc cannot be written to .*; nothing was trained"),
     ],
 )
-def test_a_file_that_cannot_be_written_is_found_before_anything_is_done(
+def test_a_file_that_cannot_be_written_is_found_and_noted_before_anything_is_done(
     stream, tmp_path, place, message
 ):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match=message):
+    with (
+        pytest.warns(RetrainWarning, match="the failure could not be noted"),
+        pytest.raises(UsageError, match=message) as error,
+    ):
         run(stream, f"run.prometheus={place.format(folder=tmp_path)}")
     assert not (stream.folder / "registry").exists()
     assert not (stream.folder / "work" / "runs").exists()
+    [line] = (stream.folder / "work" / "runs.jsonl").read_text().splitlines()
+    end = json.loads(line)
+    assert (end["stage"], end["exit_code"], end["error"]) == ("plan", 2, str(error.value))
 
 
 def test_a_promoted_night_stays_one_if_its_figures_cannot_be_written(stream, monkeypatch, tmp_path):

@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from dranking.errors import RetrainWarning
+from dranking.report.figures import draw_measures
 from dranking.retrain.monitoring.nights_page import nights_page
 from dranking.retrain.registry.history import KEPT, History
 from dranking.retrain.registry.ledger import Entry
@@ -91,6 +93,21 @@ def test_nights_stay_when_their_versions_are_deleted(registry, monkeypatch):
     assert registry.nights == before
 
 
+def test_a_damaged_history_stops_no_night(registry):
+    """The page alone needs the history; its damaged file can still be looked into."""
+    before = registry.nights
+    assert registry.prune(4) == ["000002"]
+    file = registry.storage.root / "history.json"
+    file.write_text(damaged := file.read_text().replace("0.48", "0.99"))
+    with pytest.warns(RetrainWarning, match=r"history\.json: damaged, .* Restore the file"):
+        assert registry.nights == (before[0], *before[2:])
+    with pytest.warns(RetrainWarning, match=r"the damaged file as history\.damaged\.json"):
+        assert registry.prune(3) == ["000003"]
+    assert registry.nights == (before[0], *before[2:])
+    assert (registry.storage.root / "history.damaged.json").read_text() == damaged
+    assert Registry(registry.storage.root).prune(2) == ["000004"]
+
+
 def test_the_history_keeps_the_newest_nights(registry):
     night = registry.nights[0]
     many = [night.model_copy(update={"version": f"{n:06d}"}) for n in range(KEPT + 5)]
@@ -125,6 +142,57 @@ def test_the_page_shows_all_nights(registry):
     assert not re.search(r"https?://(?!www\.w3\.org/)", page)
     registry.prune(1)
     assert cells_of(nights_page(registry)) == rows
+
+
+def test_what_never_was_the_champion_was_not_promoted(registry):
+    """A night is killed before the promotion, and the next run has other data."""
+    registry.add(registry.storage.root.parent / "files", lineage={"night": facts(0)})
+    page = nights_page(registry)
+    results = [row[2] for row in cells_of(page)]
+    assert results == [
+        *("accepted, not promoted", "promoted", "rejected", "postponed", "rejected", "promoted")
+    ]
+    assert "2 promoted, 2 rejected, 1 postponed, 1 accepted, not promoted." in page
+    assert page.count("challenger accepted, not promoted") >= 1
+    registry.promote("7")
+    registry.rollback()
+    assert cells_of(nights_page(registry))[0][2] == "promoted"
+
+
+def registry_of(folder, *nights):
+    """A registry with versions of these nights, none of which was promoted."""
+    (folder / "files").mkdir()
+    (folder / "files" / "model.json").write_text("{}")
+    opened = Registry(folder / "registry")
+    for night in nights:
+        opened.add(folder / "files", lineage={"champion": "000001", "night": night})
+    return opened
+
+
+def test_a_difference_is_positive_where_the_challenger_is_better(tmp_path):
+    """As in the ledger, whose differences of tests stand in the same column."""
+    metrics = {"challenger": {"pairwise_error": 0.25}, "champion": {"pairwise_error": 0.5}}
+    opened = registry_of(tmp_path, facts(1) | {"metric": "pairwise_error", "metrics": metrics})
+    [row] = cells_of(nights_page(opened))
+    assert [float(text) for text in row[3:6]] == [0.25, 0.5, 0.25]
+
+
+def test_nights_on_clicks_have_no_line_each(tmp_path, monkeypatch):
+    """Every night is judged on other clicks, which a sentence says once."""
+    drawn = []
+    monkeypatch.setattr(
+        "dranking.retrain.monitoring.nights_page.draw_measures",
+        lambda *given: drawn.append(given) or draw_measures(*given),
+    )
+    nights = [
+        facts(night) | {"judged": f"clicks of 2026-11-{night:02d} to 2026-11-{night:02d} in {n}"}
+        for n, night in enumerate((1, 2, 3))
+    ]
+    page = nights_page(registry_of(tmp_path, *nights))
+    assert [list(changed) for *_, changed in drawn] == [[]]
+    assert "Vertical lines" not in page
+    assert "Clicks differ from night to night" in page
+    assert [row[5] for row in cells_of(page)] == ["\N{EN DASH}"] * 3  # no click was tested
 
 
 def test_a_registry_without_nights_has_a_page(tmp_path):

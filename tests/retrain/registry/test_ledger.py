@@ -225,6 +225,16 @@ def test_the_forecast_is_that_of_the_gate(tmp_path):
     assert "no test: the budget allows" in forecast(untested, registry, "map")
 
 
+def test_the_forecast_names_no_period_in_which_nothing_is_tested(tmp_path):
+    """Five promotions a year are more than one a quarter, and fewer than one a month."""
+    rng = np.random.default_rng(0)
+    registry = registry_with(tmp_path, measures(rng.uniform(0.2, 0.8, 400)))
+    rules = GateConfig(metric="map", every="week", false_promotions_per_year=5)
+    text = forecast(rules, registry, "map")
+    assert 'gate.every = "month" finds 0.0' in text
+    assert "quarter" not in text
+
+
 def test_too_few_queries_are_said_to_find_nothing_before_the_night(tmp_path):
     registry = registry_with(tmp_path, measures(np.linspace(0, 1, 7)))
     assert "7 queries find no improvement" in forecast(GateConfig(metric="map"), registry, "map")
@@ -251,6 +261,35 @@ def test_the_ledger_is_stored_with_a_digest(tmp_path):
     stored.write_text(stored.read_text().replace('"level": 0.001', '"level": 0.000'))
     with pytest.raises(DataError, match=r"ledger\.json: damaged"):
         _ = Registry(tmp_path / "r").ledger
+
+
+def promoted_and_killed(registry, folder, run_id, time):
+    """The version of a run that is killed between the promotion and the record of its test."""
+    test = entry(time, run_id=run_id, against=registry.aliases.champion, accepted=True)
+    lineage = {"test": test.model_dump(mode="json", exclude={"version"})}
+    version = registry.add(folder / "0", run_id=run_id, lineage=lineage)
+    registry.promote(version)
+    return Entry(**{**test.model_dump(), "version": version})
+
+
+@pytest.mark.parametrize("then", ["promotion by the next night", "promotion by hand", "rollback"])
+def test_the_test_of_a_killed_promotion_stays_when_another_is_champion(tmp_path, then):
+    registry = registry_with(tmp_path, measures([0.5]))
+    tests = [promoted_and_killed(registry, tmp_path, "a", START)]
+    if then == "promotion by the next night":
+        tests.append(promoted_and_killed(registry, tmp_path, "b", START + DAY))
+        registry.record(tests[1])
+    elif then == "promotion by hand":
+        registry.promote("1")
+    else:
+        registry.rollback()
+    assert list(Registry(tmp_path / "r").ledger.entries) == tests
+
+
+def test_a_champion_whose_manifest_is_damaged_can_be_replaced(tmp_path):
+    registry = registry_with(tmp_path, measures([0.5]), measures([0.6]))
+    (tmp_path / "r" / "versions" / "000002" / "manifest.json").write_text("{")
+    assert registry.rollback().champion == "000001"
 
 
 def test_a_ledger_of_an_earlier_version_is_said_to_be_one(tmp_path):
