@@ -3,7 +3,7 @@
 import pytest
 
 from dranking.retrain.monitoring.nights_page import nights_page
-from pipelines.nights.__main__ import twelve_nights
+from pipelines.nights.twelve_nights import twelve_nights
 
 
 @pytest.mark.exhaustive
