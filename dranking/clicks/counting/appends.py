@@ -23,9 +23,9 @@ from dranking.clicks.counting.click_log import ClickLog
 from dranking.clicks.logs.events import SHOWN
 from dranking.clicks.logs.files import LogPart
 from dranking.clicks.rows.groups import Groups
+from dranking.clicks.sessions.nights import NEVER
 from dranking.clicks.sessions.runs import comparable
 from dranking.clicks.sessions.session_events import FRESH
-from dranking.clicks.sessions.sessions import NEVER
 from dranking.clicks.store.manifest import ClicksManifest, NightTable, StoredRows
 from dranking.clicks.store.night_tables import (
     ARM,

@@ -179,7 +179,7 @@ def _run(build: Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickFa
     check_each_kind(facts, found, log.max_unmatched)
     first_day = check_nights(build, counted)
     merged = merged_nights(build, counted, first_day)
-    facts.notes["sessions_before_window"] = sum(
+    facts.notes["sessions_before_window"] += sum(
         n for day, n in counted.nights.items() if day < first_day
     )
     facts.notes["rare_queries"] = sum(each.n_rare for each in merged)

@@ -24,7 +24,7 @@ from dranking.clicks.logs.files import LogPart
 from dranking.clicks.logs.problems import FUTURE
 from dranking.clicks.logs.values import DAY
 from dranking.clicks.rows.split_files import BucketParts
-from dranking.clicks.sessions.sessions import NEVER, SessionRules
+from dranking.clicks.sessions.nights import NEVER, SessionRules
 from dranking.clicks.store.manifest import ClicksManifest, Night
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
