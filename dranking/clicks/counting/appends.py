@@ -153,7 +153,8 @@ def file_key(file: Place, rules: str, salt: str) -> str:
 
 def not_taken(
     parts: Sequence[LogPart], keys: Sequence[str], before: ClicksManifest | None
-) -> list[LogPart]:
-    """The parts of files that a store has not counted."""
+) -> tuple[list[LogPart], list[str]]:
+    """The parts of files that a store has not counted, and their keys."""
     taken = {file.key for file in before.taken} if before else set()
-    return [part for part, key in zip(parts, keys, strict=True) if key not in taken]
+    pairs = [pair for pair in zip(parts, keys, strict=True) if pair[1] not in taken]
+    return [part for part, _ in pairs], [key for _, key in pairs]

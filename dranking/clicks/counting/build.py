@@ -165,7 +165,7 @@ def _run(build: Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickFa
     )
     parts = find_logs(sources, reading.needed)
     keys = keys_of(parts, log, build.facts["salt"], build.executor)
-    left = not_taken(parts, keys, before)
+    left, keys = not_taken(parts, keys, before)
     n_taken = len({part.place for part in parts}) - len({part.place for part in left})
     if parts and not left:
         facts = ClickFacts.of(0, Counter(files_taken_before=n_taken))

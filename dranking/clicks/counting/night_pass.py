@@ -69,16 +69,18 @@ def finished_store(
             "--min-sessions, or all documents are absent from the data. Allow more, or build from "
             "more of the log."
         )
-    newest = max(night.date for night in nights)
-    taken = {file.key: file for file in (before.taken if before else ()) if file.night >= first}
-    taken |= {key: TakenFile(key=key, night=newest) for key in keys if key not in taken}
+    taken = {file.key: file.night for file in (before.taken if before else ())}
+    for key, day in zip(keys, counted.newest, strict=True):
+        newest = max(night.date for night in nights) if day is None else date_of(day)
+        taken[key] = max(newest, taken.get(key, ""))
+    files = [TakenFile(key=key, night=night) for key, night in taken.items() if night >= first]
     kept = OpenSessions(
         border=counted.border,
         columns=counted.columns,
         files=tuple(each.open for each in counted.buckets if each.open),
         nights=_closed_nights(build, counted, merged, first_day),
     )
-    manifest = {"n_buckets": counted.n_buckets, "open": kept, "taken": tuple(taken.values())}
+    manifest = {"n_buckets": counted.n_buckets, "open": kept, "taken": tuple(files)}
     build.scratch.clear()
     return finish_store(build.commit, {**build.facts, **manifest}, nights)
 

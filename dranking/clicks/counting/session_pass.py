@@ -94,6 +94,8 @@ class Counted:
         Border of the store with this log, and the time from which sessions are open.
     columns
         Names of the columns in which events differ from the default.
+    newest
+        The day of the newest event of each part of the log; None for a part without events.
     """
 
     buckets: Sequence[CountedSessions]
@@ -103,6 +105,7 @@ class Counted:
     border: int
     open_since: int
     columns: tuple[str, ...]
+    newest: tuple[int | None, ...]
 
     @property
     def nights(self) -> Counter[int]:
@@ -136,7 +139,8 @@ def counted_sessions(build: Build, parts: Sequence[LogPart], reading: LogReading
     _check_places(build, parts, reading, buckets)
     found: Counter[str] = sum((each.found for each in read), Counter())
     found = sum((each.found for each in buckets), found)
-    return Counted(buckets, n_buckets, n_events, found, border, open_since, reading.varying)
+    newest = tuple(max(each.hours) * HOUR // DAY if each.hours else None for each in read)
+    return Counted(buckets, n_buckets, n_events, found, border, open_since, reading.varying, newest)
 
 
 def _nights_there(build: Build, late_since: int) -> tuple[tuple[int, int], ...]:

@@ -176,6 +176,18 @@ def test_a_night_that_a_window_dropped_does_not_come_back(tmp_path):
     assert facts.notes["sessions_before_window"] == 0
 
 
+def test_files_of_nights_that_a_window_drops_can_be_counted_later(tmp_path):
+    """They had counted as taken until the newest night of then left the window."""
+    old, new = pages("a", *["01T10:00"] * 5), pages("b", *["05T10:00"] * 6)
+    found, facts = appended(tmp_path, new, old, old, old, windows=(None, "2d", None, None))
+    assert found[1:] == [{"05": (6, 6)}, *[{"01": (5, 5), "05": (6, 6)}] * 2]
+    assert facts.notes["files_taken_before"] == 1
+    newest = pages("c", *["06T10:00"] * 7)
+    pieces, windows = (old, new, newest, old), (None, None, "2d", None)
+    found, facts = appended(tmp_path, *pieces, windows=windows)
+    assert found[2:] == [{"05": (6, 6), "06": (7, 7)}, {"01": (5, 5), "05": (6, 6), "06": (7, 7)}]
+
+
 def test_clicks_meet_their_results_in_the_next_piece(tmp_path):
     """Of User Behavior Insights: the click of a page before midnight comes after it, or before."""
     page = {
