@@ -79,16 +79,19 @@ def hours_of(events: pa.Table) -> Counter[int]:
     return Counter(dict(zip(hours.tolist(), counts.tolist(), strict=True)))
 
 
-def border_of(hours: Counter[int], before: int | None) -> int:
+def border_of(hours: Counter[int], before: int | None, now: int) -> int:
     """Beginning of the first hour beyond which there are hardly any events, or the border before.
 
-    `NEVER` if there is neither.
+    It is no later than `now`, in microseconds since 1970: events beyond are of clocks that run
+    ahead. One event of several may always be. `NEVER` if there are neither events nor a border.
     """
-    beyond, most = 0, MOST_BEYOND * sum(hours.values())
+    n_events = sum(hours.values())
+    beyond, most = 0, max(MOST_BEYOND * n_events, min(n_events - 1, 1))
     for hour in sorted(hours, reverse=True):
         beyond += hours[hour]
         if beyond > most:
-            return max(hour * HOUR, hour * HOUR if before is None else before)
+            border = min(hour, now // HOUR) * HOUR
+            return border if before is None else max(border, before)
     return NEVER if before is None else before
 
 

@@ -123,7 +123,7 @@ def counted_sessions(build: Build, parts: Sequence[LogPart], reading: LogReading
     if last_day is not None:
         hours = Counter({h: n for h, n in hours.items() if h * HOUR < (last_day + 1) * DAY})
     before = build.before.open.border if build.before and build.before.open else None
-    border = border_of(hours, before)
+    border = border_of(hours, before, reading.latest - DAY)
     open_since = border - 2 * longest
     rules = SessionRules(
         build.log.max_clicks,

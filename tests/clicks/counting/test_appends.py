@@ -2,15 +2,17 @@
 
 import json
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dranking.cli.app import run
+from dranking.clicks.counting import build
 from dranking.clicks.counting.click_log import ClickLog
 from dranking.clicks.logs.columns import LogColumns
+from dranking.clicks.logs.values import DAY
 from dranking.clicks.store.click_store import open_click_store
 from dranking.clicks.store.write_store import write_click_store
 from dranking.errors import DataError, UsageError
@@ -186,6 +188,16 @@ def test_files_of_nights_that_a_window_drops_can_be_counted_later(tmp_path):
     pieces, windows = (old, new, newest, old), (None, None, "2d", None)
     found, facts = appended(tmp_path, *pieces, windows=windows)
     assert found[2:] == [{"05": (6, 6), "06": (7, 7)}, {"01": (5, 5), "05": (6, 6), "06": (7, 7)}]
+
+
+@pytest.mark.parametrize(("n_fast", "late"), [(1, "01T10:30"), (9, "01T11:30")])
+def test_clocks_that_run_ahead_close_no_night(tmp_path, monkeypatch, n_fast, late):
+    """A single one in a small store had; the last hour that can be over is that of the build."""
+    now = datetime(2026, 11, 1, 12, 30, tzinfo=UTC)
+    monkeypatch.setattr(build, "latest_time", lambda: int(now.timestamp() * 1e6) + DAY)
+    first = [*pages("a", *["01T10:00"] * 9), *pages("fast", *["01T22:00"] * n_fast)]
+    found, _ = appended(tmp_path, first, pages("b", *[late] * 5))
+    assert found[1] == {"01": (14 + n_fast, 14 + n_fast)}
 
 
 def test_clicks_meet_their_results_in_the_next_piece(tmp_path):
