@@ -173,8 +173,7 @@ def _run(build: Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickFa
     counted = counted_sessions(build, with_states(left, build.executor), reading)
     found = counted.found + Counter(files_taken_before=n_taken)
     facts = ClickFacts.of(counted.n_events, found)
-    dropped = found["sessions_over_max_clicks"] + found["sessions_of_other_nights"]
-    check_first_position(found, sum(counted.nights.values()) + dropped)
+    check_first_position(found)
     facts.check(log.max_unmatched)
     check_each_kind(facts, found, log.max_unmatched)
     first_day = check_nights(build, counted)

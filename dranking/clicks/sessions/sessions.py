@@ -24,7 +24,7 @@ from dranking.clicks.sessions.nights import SessionRules, first_times, in_time, 
 from dranking.clicks.sessions.requests import with_requests
 from dranking.clicks.sessions.row_sums import sums_if_fewer
 from dranking.clicks.sessions.runs import UNKNOWN, Runs, comparable
-from dranking.clicks.sessions.session_events import FRESH, Ints, SessionEvents
+from dranking.clicks.sessions.session_events import FRESH, OF_LOG, Ints, SessionEvents
 from dranking.clicks.store.night_tables import DOCUMENT, NIGHT, OPEN, USER
 
 
@@ -98,7 +98,9 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
     results = _with_clicks(log, _results(shown, list(texts), found), found)
     results = _first_pages(results, found) if rules.first_pages else results
     results = results.only(~dropped[results.session])
-    found["sessions_before_window"] += int((dropped & session.any(fresh)).sum())
+    of_log = session.any(fresh)
+    found[OF_LOG] += int(of_log.sum())
+    found["sessions_before_window"] += int((dropped & of_log).sum())
     day = first_time // DAY
     asked = known | in_time(day, rules)
     kept = _kept_sessions(session, results, asked, rules, found)

@@ -200,6 +200,22 @@ def test_clocks_that_run_ahead_close_no_night(tmp_path, monkeypatch, n_fast, lat
     assert found[1] == {"01": (14 + n_fast, 14 + n_fast)}
 
 
+def test_open_sessions_hide_no_log_that_counts_from_0(tmp_path):
+    """Fifteen first results were lost, beside 400 sessions that the store had counted."""
+    first = write_log(tmp_path / "first", pages("a", *["01T10:00"] * 400), "csv")
+    place = output()
+    build_clicks(first, place)
+    rows = [
+        {**row, "position": position, "document": f"d{position}"}
+        for row in pages("b", *["01T11:00"] * 15)
+        for position in range(25)
+    ]
+    path = write_log(tmp_path / "from0", rows, "csv")
+    for append, output_place in ((False, output()), (True, place)):
+        with pytest.raises(DataError, match="15 events in 15 sessions are at position 0"):
+            build_clicks(path, output_place, append=append)
+
+
 def test_clicks_meet_their_results_in_the_next_piece(tmp_path):
     """Of User Behavior Insights: the click of a page before midnight comes after it, or before."""
     page = {
