@@ -23,9 +23,9 @@ from dranking.clicks.counting.click_log import ClickLog
 from dranking.clicks.logs.events import SHOWN
 from dranking.clicks.logs.files import LogPart
 from dranking.clicks.rows.groups import Groups
+from dranking.clicks.sessions.nights import NEVER
 from dranking.clicks.sessions.runs import comparable
 from dranking.clicks.sessions.session_events import FRESH
-from dranking.clicks.sessions.sessions import NEVER
 from dranking.clicks.store.manifest import ClicksManifest, NightTable, StoredRows
 from dranking.clicks.store.night_tables import (
     ARM,
@@ -79,16 +79,19 @@ def hours_of(events: pa.Table) -> Counter[int]:
     return Counter(dict(zip(hours.tolist(), counts.tolist(), strict=True)))
 
 
-def border_of(hours: Counter[int], before: int | None) -> int:
+def border_of(hours: Counter[int], before: int | None, now: int) -> int:
     """Beginning of the first hour beyond which there are hardly any events, or the border before.
 
-    `NEVER` if there is neither.
+    It is no later than `now`, in microseconds since 1970: events beyond are of clocks that run
+    ahead. One event of several may always be. `NEVER` if there are neither events nor a border.
     """
-    beyond, most = 0, MOST_BEYOND * sum(hours.values())
+    n_events = sum(hours.values())
+    beyond, most = 0, max(MOST_BEYOND * n_events, min(n_events - 1, 1))
     for hour in sorted(hours, reverse=True):
         beyond += hours[hour]
         if beyond > most:
-            return max(hour * HOUR, hour * HOUR if before is None else before)
+            border = min(hour, now // HOUR) * HOUR
+            return border if before is None else max(border, before)
     return NEVER if before is None else before
 
 
@@ -153,7 +156,8 @@ def file_key(file: Place, rules: str, salt: str) -> str:
 
 def not_taken(
     parts: Sequence[LogPart], keys: Sequence[str], before: ClicksManifest | None
-) -> list[LogPart]:
-    """The parts of files that a store has not counted."""
+) -> tuple[list[LogPart], list[str]]:
+    """The parts of files that a store has not counted, and their keys."""
     taken = {file.key for file in before.taken} if before else set()
-    return [part for part, key in zip(parts, keys, strict=True) if key not in taken]
+    pairs = [pair for pair in zip(parts, keys, strict=True) if pair[1] not in taken]
+    return [part for part, _ in pairs], [key for _, key in pairs]

@@ -165,7 +165,7 @@ def _run(build: Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickFa
     )
     parts = find_logs(sources, reading.needed)
     keys = keys_of(parts, log, build.facts["salt"], build.executor)
-    left = not_taken(parts, keys, before)
+    left, keys = not_taken(parts, keys, before)
     n_taken = len({part.place for part in parts}) - len({part.place for part in left})
     if parts and not left:
         facts = ClickFacts.of(0, Counter(files_taken_before=n_taken))
@@ -173,13 +173,12 @@ def _run(build: Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickFa
     counted = counted_sessions(build, with_states(left, build.executor), reading)
     found = counted.found + Counter(files_taken_before=n_taken)
     facts = ClickFacts.of(counted.n_events, found)
-    dropped = found["sessions_over_max_clicks"] + found["sessions_of_other_nights"]
-    check_first_position(found, sum(counted.nights.values()) + dropped)
+    check_first_position(found)
     facts.check(log.max_unmatched)
     check_each_kind(facts, found, log.max_unmatched)
     first_day = check_nights(build, counted)
     merged = merged_nights(build, counted, first_day)
-    facts.notes["sessions_before_window"] = sum(
+    facts.notes["sessions_before_window"] += sum(
         n for day, n in counted.nights.items() if day < first_day
     )
     facts.notes["rare_queries"] = sum(each.n_rare for each in merged)

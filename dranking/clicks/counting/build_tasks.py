@@ -27,9 +27,10 @@ from dranking.clicks.rows.split_files import (
     one_array,
     put_split,
 )
+from dranking.clicks.sessions.nights import SessionRules
 from dranking.clicks.sessions.runs import Runs, runs_of
 from dranking.clicks.sessions.session_events import FRESH
-from dranking.clicks.sessions.sessions import SessionRules, count_sessions
+from dranking.clicks.sessions.sessions import count_sessions
 from dranking.clicks.store.manifest import StoredRows
 from dranking.clicks.store.night_tables import QUERY, write_table
 from dranking.clicks.store.write_store import query_buckets

@@ -22,6 +22,7 @@ from dranking.clicks.logs.problems import (
     READ,
 )
 from dranking.clicks.logs.ubi import UBI
+from dranking.clicks.sessions.session_events import OF_LOG
 from dranking.clicks.store.click_store import check_date
 from dranking.errors import DataError, UsageError
 
@@ -135,16 +136,16 @@ class ClickFacts(NamedTuple):
         )
 
 
-def check_first_position(found: Counter[str], n_sessions: int) -> None:
+def check_first_position(found: Counter[str]) -> None:
     """Raise DataError if a log that is said to count positions from 1 counts from 0, or reversely.
 
     The first results of its sessions would be lost, and all others would count one position too
     high. On long pages they are fewer than the events that may be unmatched.
     """
-    if found["positions_of_0"] > max(1, MOST_AT_0 * n_sessions):
+    if found["positions_of_0"] > max(1, MOST_AT_0 * found[OF_LOG]):
         raise DataError(
-            f"{found['positions_of_0']:,} events in {n_sessions:,} sessions are at position 0. If "
-            "the log counts positions from 0, give --first-position 0; if such a position is a "
+            f"{found['positions_of_0']:,} events in {found[OF_LOG]:,} sessions are at position 0. "
+            "If the log counts positions from 0, give --first-position 0; if such a position is a "
             "missing one, leave these rows out with --filter."
         )
     if not found[AT_0] and MOST_AT_0 * found[POSITIONS_FROM_0] >= 1:

@@ -69,16 +69,18 @@ def finished_store(
             "--min-sessions, or all documents are absent from the data. Allow more, or build from "
             "more of the log."
         )
-    newest = max(night.date for night in nights)
-    taken = {file.key: file for file in (before.taken if before else ()) if file.night >= first}
-    taken |= {key: TakenFile(key=key, night=newest) for key in keys if key not in taken}
+    taken = {file.key: file.night for file in (before.taken if before else ())}
+    for key, day in zip(keys, counted.newest, strict=True):
+        newest = max(night.date for night in nights) if day is None else date_of(day)
+        taken[key] = max(newest, taken.get(key, ""))
+    files = [TakenFile(key=key, night=night) for key, night in taken.items() if night >= first]
     kept = OpenSessions(
         border=counted.border,
         columns=counted.columns,
         files=tuple(each.open for each in counted.buckets if each.open),
-        nights=_closed_nights(build, counted, merged, counted_anew),
+        nights=_closed_nights(build, counted, merged, first_day),
     )
-    manifest = {"n_buckets": counted.n_buckets, "open": kept, "taken": tuple(taken.values())}
+    manifest = {"n_buckets": counted.n_buckets, "open": kept, "taken": tuple(files)}
     build.scratch.clear()
     return finish_store(build.commit, {**build.facts, **manifest}, nights)
 
@@ -94,14 +96,21 @@ def _nights(
 
 
 def _closed_nights(
-    build: Build, counted: Counted, merged: Sequence[MergedBucket], counted_anew: Sequence[Night]
+    build: Build, counted: Counted, merged: Sequence[MergedBucket], first_day: int
 ) -> tuple[Night, ...]:
-    """The nights of open sessions with the counts of their closed ones, which may be none."""
-    sessions: Counter[int] = sum((each.closed for each in counted.buckets), Counter())
+    """The nights of open sessions with the counts of their closed ones, which may be none.
+
+    Nights before the first day are left out, also where sessions of theirs are open: an append
+    takes these sessions for those of a night that was dropped.
+    """
+    sessions: Counter[int] = Counter()
+    for each in counted.buckets:
+        sessions.update(each.closed)
     found = _nights(build, sessions, [table for each in merged for table in each.closed])
-    without = {night.date for night in counted_anew} - {night.date for night in found}
-    first = date_of(counted.open_since // DAY)
-    found += [Night(date=date, n_sessions=0, tables=()) for date in without if date >= first]
+    first = max(counted.open_since // DAY, first_day)
+    without = {date_of(day) for day in sessions if day >= first}
+    without -= {night.date for night in found}
+    found += [Night(date=date, n_sessions=0, tables=()) for date in without]
     return tuple(sorted(found, key=lambda night: night.date))
 
 
@@ -116,16 +125,17 @@ def check_nights(build: Build, counted: Counted) -> int:
     nights = counted.nights
     if not nights or not counted.n_events:
         raise DataError("there is no session to count: the log is empty, or nothing of it is kept.")
-    again = sorted({day for each in counted.buckets for day in each.again})
+    there = build.before.nights if build.before else ()
+    again = {day for each in counted.buckets for day in each.again}
+    again |= {*nights} & {day_of(n.date) for n in there if n.date not in build.closed}
     if again:
         raise DataError(
-            f"{build.commit.place}: the night {date_of(again[0])} is there already, and "
+            f"{build.commit.place}: the night {date_of(min(again))} is there already, and "
             f"{len(again)} nights of the log in all. Give --since and --until to append other "
             "nights only, or build the store anew with --overwrite."
         )
     if build.window is None:
         return -(2**31)
-    there = build.before.nights if build.before else ()
     newest = max([*nights, *(day_of(night.date) for night in there)])
     first = newest - build.window + 1
     if gone := [night for night in there if night.date < date_of(first)]:

@@ -24,7 +24,7 @@ from dranking.clicks.logs.files import LogPart
 from dranking.clicks.logs.problems import FUTURE
 from dranking.clicks.logs.values import DAY
 from dranking.clicks.rows.split_files import BucketParts
-from dranking.clicks.sessions.sessions import NEVER, SessionRules
+from dranking.clicks.sessions.nights import NEVER, SessionRules
 from dranking.clicks.store.manifest import ClicksManifest, Night
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
@@ -94,6 +94,8 @@ class Counted:
         Border of the store with this log, and the time from which sessions are open.
     columns
         Names of the columns in which events differ from the default.
+    newest
+        The day of the newest event of each part of the log; None for a part without events.
     """
 
     buckets: Sequence[CountedSessions]
@@ -103,6 +105,7 @@ class Counted:
     border: int
     open_since: int
     columns: tuple[str, ...]
+    newest: tuple[int | None, ...]
 
     @property
     def nights(self) -> Counter[int]:
@@ -120,7 +123,7 @@ def counted_sessions(build: Build, parts: Sequence[LogPart], reading: LogReading
     if last_day is not None:
         hours = Counter({h: n for h, n in hours.items() if h * HOUR < (last_day + 1) * DAY})
     before = build.before.open.border if build.before and build.before.open else None
-    border = border_of(hours, before)
+    border = border_of(hours, before, reading.latest - DAY)
     open_since = border - 2 * longest
     rules = SessionRules(
         build.log.max_clicks,
@@ -136,7 +139,8 @@ def counted_sessions(build: Build, parts: Sequence[LogPart], reading: LogReading
     _check_places(build, parts, reading, buckets)
     found: Counter[str] = sum((each.found for each in read), Counter())
     found = sum((each.found for each in buckets), found)
-    return Counted(buckets, n_buckets, n_events, found, border, open_since, reading.varying)
+    newest = tuple(max(each.hours) * HOUR // DAY if each.hours else None for each in read)
+    return Counted(buckets, n_buckets, n_events, found, border, open_since, reading.varying, newest)
 
 
 def _nights_there(build: Build, late_since: int) -> tuple[tuple[int, int], ...]:

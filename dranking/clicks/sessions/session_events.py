@@ -15,6 +15,9 @@ from dranking.clicks.store.night_tables import IDS
 FRESH: Final = "fresh"
 """Column that tells the events of a log from those that the store has kept of open sessions."""
 
+OF_LOG: Final = "sessions_of_log"
+"""Name, among the counts of what was found, of the number of sessions with events of the log."""
+
 Ints = NDArray[np.int64]
 Codes = NDArray[np.integer[Any]]
 

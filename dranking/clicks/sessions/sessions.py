@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,45 +20,12 @@ from dranking.clicks.sessions.count_rows import (
     sessions_of_queries,
     texts_of,
 )
+from dranking.clicks.sessions.nights import SessionRules, first_times, in_time, may_be_there
 from dranking.clicks.sessions.requests import with_requests
 from dranking.clicks.sessions.row_sums import sums_if_fewer
 from dranking.clicks.sessions.runs import UNKNOWN, Runs, comparable
-from dranking.clicks.sessions.session_events import FRESH, Ints, SessionEvents
+from dranking.clicks.sessions.session_events import FRESH, OF_LOG, Ints, SessionEvents
 from dranking.clicks.store.night_tables import DOCUMENT, NIGHT, OPEN, USER
-
-NEVER: Final = int(np.iinfo(np.int64).max)
-"""A time that no event has."""
-
-
-@dataclass(frozen=True)
-class SessionRules:
-    """The rules by which sessions count.
-
-    Attributes
-    ----------
-    max_clicks
-        Sessions with more clicks are dropped; None for no limit.
-    first_day, last_day
-        Nights to keep, in days since 1970, both included; None for no limit.
-    weights, users
-        Whether to sum weights, and to count by user also.
-    open_since
-        Sessions that began then or later may go on; microseconds since 1970.
-    first_pages
-        Whether results of later pages are left out.
-    there
-        Nights that the store has, each with the time from which sessions that the store does not
-        know may have begun.
-    """
-
-    max_clicks: int | None = None
-    first_day: int | None = None
-    last_day: int | None = None
-    weights: bool = False
-    users: bool = False
-    open_since: int = NEVER
-    first_pages: bool = True
-    there: tuple[tuple[int, int], ...] = ()
 
 
 class SessionCounts(NamedTuple):
@@ -75,7 +41,8 @@ class SessionCounts(NamedTuple):
     users
         Counts with the user as one more key, or None.
     nights, closed
-        Number of sessions by day, and of those among them that cannot go on.
+        Number of sessions by day, and of those among them that cannot go on; days on which only
+        sessions began that may go on are in `closed` with 0.
     again
         Number of sessions by day that the store has, or may have, without their ids.
     taken
@@ -119,26 +86,34 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
     session = Groups([events.shared.column("session").to_numpy()])
     # The bytes of a narrow integer do not hold DAY, nor the negative of the smallest time.
     time = events.shared.column("time").to_numpy().astype(np.int64, copy=False)
-    first_time, last_time = session.least(time), -session.least(-time)
+    fresh = _fresh(events)
+    first_time, dropped = first_times(time, fresh, session, rules)
+    last_time = -session.least(-time)
     log = SessionEvents.of(events, session.of_row)
-    known = session.any(~_fresh(events))
+    known = session.any(~fresh)
     log = with_requests(log, len(session), found)
     texts = texts_of(events)
     shown = log.only(log.kind == SHOWN)
     shown, taken = _without_taken(shown, [name for name in texts if name != DOCUMENT], found)
     results = _with_clicks(log, _results(shown, list(texts), found), found)
     results = _first_pages(results, found) if rules.first_pages else results
+    results = results.only(~dropped[results.session])
+    of_log = session.any(fresh)
+    found[OF_LOG] += int(of_log.sum())
+    found["sessions_before_window"] += int((dropped & of_log).sum())
     day = first_time // DAY
-    in_time = known | _in_time(day, rules)
-    kept = _kept_sessions(session, results, in_time, rules, found)
+    asked = known | in_time(day, rules)
+    kept = _kept_sessions(session, results, asked, rules, found)
     found["sessions_over_midnight"] += int((kept & (last_time // DAY > day)).sum())
-    is_open = in_time & (first_time >= rules.open_since)
-    again = kept & ~known & _may_be_there(day, first_time, rules)
+    is_open = asked & (first_time >= rules.open_since)
+    again = kept & ~known & may_be_there(day, first_time, rules)
     results = results.only(kept[results.session])
     keys: dict[str, NDArray[Any]] = {
         NIGHT: day[results.session],
         OPEN: is_open[results.session].astype(np.int8),
     }
+    closed = Counter(dict.fromkeys(np.unique(day[is_open & ~dropped]).tolist(), 0))
+    closed.update(_tally(day[kept & ~is_open]))
     users = None
     if rules.users:
         of_users = {**keys, USER: results.user}
@@ -148,10 +123,10 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
         sessions=sessions_of_queries(results, keys[NIGHT], keys[OPEN], texts),
         users=users,
         nights=_tally(day[kept]),
-        closed=_tally(day[kept & ~is_open]),
+        closed=closed,
         again=_tally(day[again]),
         taken=_named_place(events, session, taken),
-        open=events_of_runs(events, is_open[session.of_row]),
+        open=events_of_runs(_since(events, first_time[session.of_row]), is_open[session.of_row]),
         found=+found,
     )
 
@@ -172,19 +147,14 @@ def _fresh(events: Runs) -> NDArray[np.bool_]:
     return fresh
 
 
-def _in_time(day: Ints, rules: SessionRules) -> NDArray[np.bool_]:
-    """(n_sessions,) whether the night of a session was asked for."""
-    first = -np.inf if rules.first_day is None else rules.first_day
-    last = np.inf if rules.last_day is None else rules.last_day
-    return (day >= first) & (day <= last)
-
-
-def _may_be_there(day: Ints, first_time: Ints, rules: SessionRules) -> NDArray[np.bool_]:
-    """(n_sessions,) whether the store may have counted a session whose id it does not know."""
-    found = np.zeros(len(day), bool)
-    for night, since in rules.there:
-        found |= (day == night) & (first_time < since)
-    return found
+def _since(events: Runs, first_time: Ints) -> Runs:
+    """The events with no time before the (n_runs,) times at which their sessions began."""
+    names = events.shared.column_names
+    time = events.shared.column("time").to_numpy()
+    if (time >= first_time).all():
+        return events
+    column = pa.array(np.maximum(time, first_time))
+    return events._replace(shared=events.shared.set_column(names.index("time"), "time", column))
 
 
 def _tally(values: Ints) -> Counter[int]:

@@ -99,7 +99,7 @@ class OpenSessions(BaseModel):
 
 
 class TakenFile(BaseModel):
-    """The manifest's entry of a file of a log: hash of content and rules, and the newest night."""
+    """The manifest's entry of a file of a log: hash of content and rules, and its newest date."""
 
     model_config = _STRICT
     key: str = Field(pattern=r"^[0-9a-f]{32}$")

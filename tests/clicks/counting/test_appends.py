@@ -2,15 +2,17 @@
 
 import json
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dranking.cli.app import run
+from dranking.clicks.counting import build
 from dranking.clicks.counting.click_log import ClickLog
 from dranking.clicks.logs.columns import LogColumns
+from dranking.clicks.logs.values import DAY
 from dranking.clicks.store.click_store import open_click_store
 from dranking.clicks.store.write_store import write_click_store
 from dranking.errors import DataError, UsageError
@@ -24,10 +26,11 @@ LONGEST = 7_200
 
 
 @st.composite
-def sessions(draw):
+def sessions(draw, early=0):
     """Rows of sessions of at most two hours in two days, each with the second it arrives in.
 
-    Two sessions of the first hour are there in any case, so that no store is without a night.
+    Two sessions of the first hour are there in any case, so that no store is without a night. The
+    last event of the first session to arrive is `early` seconds before the session begins.
     """
     rows = [
         {"session": name, "query": "cats", "document": "1", "position": 1, "clicked": False,
@@ -35,7 +38,7 @@ def sessions(draw):
         for name in ("first", "second")
     ]  # fmt: skip
     for number in range(draw(st.integers(1, 8))):
-        begin = draw(st.integers(0, 172_800))
+        begin, latest = draw(st.integers(early if number == 0 else 0, 172_800)), 0
         for _ in range(draw(st.integers(1, 4))):
             second = begin + draw(st.integers(0, LONGEST))
             rows.append(
@@ -53,6 +56,10 @@ def sessions(draw):
                     "arrives": second + draw(st.sampled_from([0, 0, LONGEST])),
                 }
             )
+            latest = max(latest, rows[-1]["arrives"])
+        if early and number == 0:
+            more = {"position": 4, "second": begin - early, "arrives": latest}
+            rows.append({**rows[-1], **more})
     for row in rows:
         row["time"] = (FIRST + timedelta(seconds=row["second"])).isoformat()
     return sorted(without_taken(rows), key=lambda row: row["arrives"])
@@ -99,6 +106,114 @@ def test_a_log_in_pieces_is_the_log_at_once(rows, cuts, rules, tmp_path_factory)
     assert users[0] == users[1]
     by_user, _, _ = count_log(rows, users=True, **given_rules)
     assert sorted(users[0].values()) == sorted(by_user.values())
+
+
+@settings(max_examples=25)
+@given(
+    rows=sessions(early=100_000),
+    cuts=st.lists(st.integers(2, 30), max_size=4, unique=True).map(sorted),
+)
+def test_a_late_event_of_an_earlier_night_loses_no_session(rows, cuts, tmp_path_factory):
+    """The night of its session may differ from that of the log at once, the sums do not."""
+    folder, log = tmp_path_factory.mktemp("logs"), ClickLog(columns=ALL)
+    cuts = sorted({*cuts, *(n for n, row in enumerate(rows) if row["position"] == 4)})
+    try:
+        with small_chunks():
+            store = in_pieces(rows, [cut for cut in cuts if cut < len(rows)], folder, log)
+    except DataError as error:
+        if "is there already" not in str(error):  # no piece before told of a session
+            raise
+        return
+    assert store.n_sessions == len({row["session"] for row in rows})
+    names = ("session", "query", "document", "position", "arm", "context")
+    assert store.n_impressions == len({tuple(row[name] for name in names) for row in rows})
+
+
+def pages(name, *times):
+    """Rows of sessions with these times, which see one result each."""
+    return [
+        {**ROWS[0], "session": f"{name}{n}", "time": f"2026-11-{time}"}
+        for n, time in enumerate(times)
+    ]
+
+
+def appended(folder, *pieces, log=None, windows=(None,) * 9):
+    """Sessions and impressions by night after each append of rows, and the facts of the last."""
+    place, found = output(), []
+    for number, (rows, window) in enumerate(zip(pieces, windows, strict=False)):
+        path = write_log(folder / f"piece{number}", rows, "csv")
+        store, facts = build_clicks(path, place, log, append=number > 0, window=window)
+        found.append(
+            {
+                night.date[-2:]: (night.n_sessions, sum(t.n_impressions for t in night.tables))
+                for night in store.manifest.nights
+            }
+        )
+    return found, facts
+
+
+def test_a_late_event_of_a_night_that_is_over_stays_with_its_session(tmp_path):
+    """It had replaced the whole night with its session; the event was kept with a time of then."""
+    first = pages("a", *["01T10:00"] * 9)
+    second = pages("b", *["02T12:00"] * 5, "02T21:00")
+    late = {**second[-1], "time": "2026-11-01T23:50", "position": 2, "document": "d9"}
+    third = [*pages("c", *["02T21:30"] * 4), late]
+    fourth = [*pages("d", "02T22:00"), {**late, "time": "2026-11-02T21:40", "position": 3}]
+    found, _ = appended(tmp_path, first, second, third, fourth)
+    assert found[2] == {"01": (9, 9), "02": (10, 11)}
+    assert found[3] == {"01": (9, 9), "02": (11, 13)}
+
+
+def test_a_night_that_a_window_dropped_does_not_come_back(tmp_path):
+    """The events of its last sessions were counted by the next append without a window."""
+    first = pages("a", *["01T22:00"] * 4, *["01T23:00"] * 5)
+    more = {**first[-1], "time": "2026-11-02T00:30", "position": 2, "document": "d9"}
+    pieces = [first, pages("b", *["02T00:10"] * 6), [*pages("c", *["02T01:00"] * 3), more]]
+    pieces.append(pages("d", "02T01:30"))
+    found, facts = appended(tmp_path, *pieces[:3], windows=(None, "1d", None))
+    assert found[1:] == [{"02": (6, 6)}, {"02": (9, 9)}]
+    assert facts.notes["sessions_before_window"] == 1
+    found, facts = appended(tmp_path, *pieces, windows=(None, "1d", None, None))
+    assert found[3] == {"02": (10, 10)}
+    assert facts.notes["sessions_before_window"] == 0
+
+
+def test_files_of_nights_that_a_window_drops_can_be_counted_later(tmp_path):
+    """They had counted as taken until the newest night of then left the window."""
+    old, new = pages("a", *["01T10:00"] * 5), pages("b", *["05T10:00"] * 6)
+    found, facts = appended(tmp_path, new, old, old, old, windows=(None, "2d", None, None))
+    assert found[1:] == [{"05": (6, 6)}, *[{"01": (5, 5), "05": (6, 6)}] * 2]
+    assert facts.notes["files_taken_before"] == 1
+    newest = pages("c", *["06T10:00"] * 7)
+    pieces, windows = (old, new, newest, old), (None, None, "2d", None)
+    found, facts = appended(tmp_path, *pieces, windows=windows)
+    assert found[2:] == [{"05": (6, 6), "06": (7, 7)}, {"01": (5, 5), "05": (6, 6), "06": (7, 7)}]
+
+
+@pytest.mark.parametrize(("n_fast", "late"), [(1, "01T10:30"), (9, "01T11:30")])
+def test_clocks_that_run_ahead_close_no_night(tmp_path, monkeypatch, n_fast, late):
+    """A single one in a small store had; the last hour that can be over is that of the build."""
+    now = datetime(2026, 11, 1, 12, 30, tzinfo=UTC)
+    monkeypatch.setattr(build, "latest_time", lambda: int(now.timestamp() * 1e6) + DAY)
+    first = [*pages("a", *["01T10:00"] * 9), *pages("fast", *["01T22:00"] * n_fast)]
+    found, _ = appended(tmp_path, first, pages("b", *[late] * 5))
+    assert found[1] == {"01": (14 + n_fast, 14 + n_fast)}
+
+
+def test_open_sessions_hide_no_log_that_counts_from_0(tmp_path):
+    """Fifteen first results were lost, beside 400 sessions that the store had counted."""
+    first = write_log(tmp_path / "first", pages("a", *["01T10:00"] * 400), "csv")
+    place = output()
+    build_clicks(first, place)
+    rows = [
+        {**row, "position": position, "document": f"d{position}"}
+        for row in pages("b", *["01T11:00"] * 15)
+        for position in range(25)
+    ]
+    path = write_log(tmp_path / "from0", rows, "csv")
+    for append, output_place in ((False, output()), (True, place)):
+        with pytest.raises(DataError, match="15 events in 15 sessions are at position 0"):
+            build_clicks(path, output_place, append=append)
 
 
 def test_clicks_meet_their_results_in_the_next_piece(tmp_path):
