@@ -299,7 +299,9 @@ class Registry:
         A run that was killed between promotion and record has left this test in the manifest alone.
         """
         with suppress(DataError):  # a champion can be replaced although it is damaged
-            self._documents.write(LEDGER_NAME, self.ledger)
+            ledger = self.ledger
+            if ledger != self._of_all(Ledger, LEDGER_NAME):
+                self._documents.write(LEDGER_NAME, ledger)
         new = Aliases(champion=champion, challenger=challenger, previous=previous)
         self._documents.write(ALIASES_NAME, new)
         return new
