@@ -93,16 +93,17 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
     known = session.any(~fresh)
     log = with_requests(log, len(session), found)
     texts = texts_of(events)
+    day = first_time // DAY
+    asked = known | in_time(day, rules)
     shown = log.only(log.kind == SHOWN)
-    shown, taken = _without_taken(shown, [name for name in texts if name != DOCUMENT], found)
+    keys_of_places = [name for name in texts if name != DOCUMENT]
+    shown, taken = _without_taken(shown, keys_of_places, asked, found)
     results = _with_clicks(log, _results(shown, list(texts), found), found)
     results = _first_pages(results, found) if rules.first_pages else results
     results = results.only(~dropped[results.session])
     of_log = session.any(fresh)
     found[OF_LOG] += int(of_log.sum())
     found["sessions_before_window"] += int((dropped & of_log).sum())
-    day = first_time // DAY
-    asked = known | in_time(day, rules)
     kept = _kept_sessions(session, results, asked, rules, found)
     found["sessions_over_midnight"] += int((kept & (last_time // DAY > day)).sum())
     is_open = asked & (first_time >= rules.open_since)
@@ -163,14 +164,17 @@ def _tally(values: Ints) -> Counter[int]:
 
 
 def _without_taken(
-    shown: SessionEvents, ids: Sequence[str], found: Counter[str]
+    shown: SessionEvents, ids: Sequence[str], asked: NDArray[np.bool_], found: Counter[str]
 ) -> tuple[SessionEvents, NDArray[np.int64]]:
-    """The results without those at a place where another document is, and these as rows."""
+    """The results without those at a place where another document is, and one such place.
+
+    Only (n_sessions,) sessions of nights that are asked for are looked at for such places to tell.
+    """
     if not len(shown):
         return shown, np.empty(0, np.int64)
     place = Groups([getattr(shown, name) for name in ("session", *ids, "page", "position")])
     taken = shown.document != shown.document[place.first][place.of_row]
-    fresh = np.flatnonzero(taken & shown.fresh)
+    fresh = np.flatnonzero(taken & shown.fresh & asked[shown.session])
     found["places_taken"] += len(fresh)
     where = np.stack([shown.session[fresh[:1]], shown.position[fresh[:1]]])
     return shown.only(~taken), where.ravel().astype(np.int64)
