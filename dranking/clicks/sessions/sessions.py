@@ -95,11 +95,7 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
     texts = texts_of(events)
     day = first_time // DAY
     asked = known | in_time(day, rules)
-    shown = log.only(log.kind == SHOWN)
-    keys_of_places = [name for name in texts if name != DOCUMENT]
-    shown, taken = _without_taken(shown, keys_of_places, asked, found)
-    results = _with_clicks(log, _results(shown, list(texts), found), found)
-    results = _first_pages(results, found) if rules.first_pages else results
+    results, taken = _seen_results(log, list(texts), asked, rules, found)
     results = results.only(~dropped[results.session])
     of_log = session.any(fresh)
     found[OF_LOG] += int(of_log.sum())
@@ -130,6 +126,21 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
         open=events_of_runs(_since(events, first_time[session.of_row]), is_open[session.of_row]),
         found=+found,
     )
+
+
+def _seen_results(
+    log: SessionEvents,
+    ids: Sequence[str],
+    asked: NDArray[np.bool_],
+    rules: SessionRules,
+    found: Counter[str],
+) -> tuple[SessionEvents, NDArray[np.int64]]:
+    """The results that sessions saw, with their clicks, and a place with two documents."""
+    shown = log.only(log.kind == SHOWN)
+    of_places = [name for name in ids if name != DOCUMENT]
+    shown, taken = _without_taken(shown, of_places, asked, found)
+    results = _with_clicks(log, _results(shown, ids, found), found)
+    return (_first_pages(results, found) if rules.first_pages else results), taken
 
 
 def _named_place(events: Runs, session: Groups, place: NDArray[np.int64]) -> tuple[int, int] | None:
@@ -168,7 +179,7 @@ def _without_taken(
 ) -> tuple[SessionEvents, NDArray[np.int64]]:
     """The results without those at a place where another document is, and one such place.
 
-    Only (n_sessions,) sessions of nights that are asked for are looked at for such places to tell.
+    Such results count, and are told of, in the sessions of the nights `asked` (n_sessions,) for.
     """
     if not len(shown):
         return shown, np.empty(0, np.int64)
