@@ -5,7 +5,9 @@ which nearly all counted events had happened. The store keeps the events of sess
 than twice the longest session before its border, and for their nights the counts of all other
 sessions. An append adds events to these sessions and counts them anew; nothing is subtracted. A
 session that the store does not know is new if it begins less than the longest session before the
-border: had it been counted, its events would have been kept.
+border: had it been counted, its events would have been kept. A known session stays in its night
+where a late event is of an earlier night that is over, and is not counted where a window dropped
+its night.
 """
 
 from __future__ import annotations

@@ -162,6 +162,7 @@ def _run(build: Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickFa
         log.where,
         log.ubi,
         before.open.columns if before and before.open else None,
+        log.users,
     )
     parts = find_logs(sources, reading.needed)
     keys = keys_of(parts, log, build.facts["salt"], build.executor)

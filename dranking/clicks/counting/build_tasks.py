@@ -66,6 +66,8 @@ class LogReading:
     kept
         Names of the columns in which kept events of open sessions differ from the default; None if
         there are no such events.
+    users
+        Whether counts are made by user; else users are not kept.
     """
 
     form: LogForm
@@ -75,6 +77,7 @@ class LogReading:
     where: str | None = None
     ubi: UbiRules = field(default_factory=UbiRules)
     kept: tuple[str, ...] | None = None
+    users: bool = False
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -132,7 +135,7 @@ class LogReading:
     def varying(self) -> tuple[str, ...]:
         """Columns among `OPTIONAL` that are not constant, and sent to other tasks."""
         varies = {
-            "user": self.columns.user is not None,
+            "user": self.users and self.columns.user is not None,
             "weight": self.columns.weight is not None,
             "arm": self.columns.arm is not None,
             "context": bool(self.columns.context) or self.ubi.pages == "all",

@@ -93,16 +93,13 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
     known = session.any(~fresh)
     log = with_requests(log, len(session), found)
     texts = texts_of(events)
-    shown = log.only(log.kind == SHOWN)
-    shown, taken = _without_taken(shown, [name for name in texts if name != DOCUMENT], found)
-    results = _with_clicks(log, _results(shown, list(texts), found), found)
-    results = _first_pages(results, found) if rules.first_pages else results
+    day = first_time // DAY
+    asked = known | in_time(day, rules)
+    results, taken = _seen_results(log, list(texts), asked, rules, found)
     results = results.only(~dropped[results.session])
     of_log = session.any(fresh)
     found[OF_LOG] += int(of_log.sum())
     found["sessions_before_window"] += int((dropped & of_log).sum())
-    day = first_time // DAY
-    asked = known | in_time(day, rules)
     kept = _kept_sessions(session, results, asked, rules, found)
     found["sessions_over_midnight"] += int((kept & (last_time // DAY > day)).sum())
     is_open = asked & (first_time >= rules.open_since)
@@ -129,6 +126,21 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
         open=events_of_runs(_since(events, first_time[session.of_row]), is_open[session.of_row]),
         found=+found,
     )
+
+
+def _seen_results(
+    log: SessionEvents,
+    ids: Sequence[str],
+    asked: NDArray[np.bool_],
+    rules: SessionRules,
+    found: Counter[str],
+) -> tuple[SessionEvents, NDArray[np.int64]]:
+    """The results that sessions saw, with their clicks, and a place with two documents."""
+    shown = log.only(log.kind == SHOWN)
+    of_places = [name for name in ids if name != DOCUMENT]
+    shown, taken = _without_taken(shown, of_places, asked, found)
+    results = _with_clicks(log, _results(shown, ids, found), found)
+    return (_first_pages(results, found) if rules.first_pages else results), taken
 
 
 def _named_place(events: Runs, session: Groups, place: NDArray[np.int64]) -> tuple[int, int] | None:
@@ -163,14 +175,17 @@ def _tally(values: Ints) -> Counter[int]:
 
 
 def _without_taken(
-    shown: SessionEvents, ids: Sequence[str], found: Counter[str]
+    shown: SessionEvents, ids: Sequence[str], asked: NDArray[np.bool_], found: Counter[str]
 ) -> tuple[SessionEvents, NDArray[np.int64]]:
-    """The results without those at a place where another document is, and these as rows."""
+    """The results without those at a place where another document is, and one such place.
+
+    Such results count, and are told of, in the sessions of the nights `asked` (n_sessions,) for.
+    """
     if not len(shown):
         return shown, np.empty(0, np.int64)
     place = Groups([getattr(shown, name) for name in ("session", *ids, "page", "position")])
     taken = shown.document != shown.document[place.first][place.of_row]
-    fresh = np.flatnonzero(taken & shown.fresh)
+    fresh = np.flatnonzero(taken & shown.fresh & asked[shown.session])
     found["places_taken"] += len(fresh)
     where = np.stack([shown.session[fresh[:1]], shown.position[fresh[:1]]])
     return shown.only(~taken), where.ravel().astype(np.int64)

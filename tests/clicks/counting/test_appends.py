@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -214,6 +215,21 @@ def test_open_sessions_hide_no_log_that_counts_from_0(tmp_path):
     for append, output_place in ((False, output()), (True, place)):
         with pytest.raises(DataError, match="15 events in 15 sessions are at position 0"):
             build_clicks(path, output_place, append=append)
+
+
+@pytest.mark.parametrize("users", [False, True])
+def test_users_of_open_sessions_are_kept_for_counts_by_user_only(tmp_path, users):
+    """Of User Behavior Insights, which name a user in any case."""
+    page = {
+        "query_id": "s", "user_query": "cats", "timestamp": "2026-11-01T10:00:00Z",
+        "query_response_hit_ids": ["a", "b"], "client_id": "u1",
+    }  # fmt: skip
+    path = tmp_path / "log.ndjson"
+    path.write_text("".join(json.dumps({**page, "query_id": f"s{n}"}) + "\n" for n in range(9)))
+    place = tmp_path / "clicks.store"
+    store, _ = build_clicks(path, place, ClickLog(form="ubi", users=users))
+    (kept,) = store.manifest.open.files
+    assert ("user" in pq.read_schema(place / kept.name).names) is users
 
 
 def test_clicks_meet_their_results_in_the_next_piece(tmp_path):

@@ -222,6 +222,16 @@ def test_a_night_to_come_is_refused(tmp_path, monkeypatch, log_file, form, n_byt
     assert problems_of(facts) == {"times_in_the_future": 1}
 
 
+def test_two_documents_at_a_place_in_a_night_not_asked_for_refuse_no_log(tmp_path):
+    row = {**ROWS[0], "session": "twice", "time": "2026-11-01T10:00"}
+    later = [{**row, "session": f"s{n}", "time": "2026-11-02T10:00"} for n in range(40)]
+    path = write_log(tmp_path / "log", [row, {**row, "document": "other"}, *later], "csv")
+    with pytest.raises(DataError, match="two documents are at position 1"):
+        build_clicks(path, output())
+    store, facts = build_clicks(path, output(), ClickLog(since="2026-11-02"))
+    assert (store.n_sessions, facts.notes["sessions_of_other_nights"]) == (40, 1)
+
+
 def test_the_row_of_a_list_is_named(tmp_path):
     rows = [
         {"session": f"s{n}", "query": "q", "document": ["a", "b"], "clicked": [True, False],
