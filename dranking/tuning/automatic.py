@@ -59,6 +59,12 @@ RESCORING = 3.0
 """Time of one rescored selection in times of a selection of five lambdas, about."""
 
 
+def folds_for(n_queries: int, seed: int = 0, *, is_default: bool) -> QueryKFold:
+    """Folds without a wish of the user: fewer than five for fewer queries, twice by default."""
+    n_folds = max(2, min(FOLDS.n_folds, n_queries))
+    return QueryKFold(n_folds, seed, FOLDS.n_repeats if is_default else 1)
+
+
 @dataclass
 class Clock:
     """The time that work may take, and what was left out.

@@ -91,8 +91,8 @@ def choose(
         Scored models, at least one of them with a score; a model whose score is NaN is never
         chosen.
     rule
-        ``best`` takes the best score; ties go to the smallest lambda, then to the fewest features,
-        then to the first model.
+        ``best`` takes the best score; ties go to the scaling or forms that come first, then to
+        the smallest lambda, then to the fewest features, then to the first model.
         ``smaller`` takes the setting of the best score, with the fewest features from which on no
         larger number of features gains more than .002, or more than one standard error of the
         gain, paired by query.
@@ -126,7 +126,15 @@ def choose(
     scored = [point for point in points_of(paths) if not math.isnan(point["score"])]
     highest = max(map(merit, scored))
     near = [point for point in scored if merit(point) >= highest - ROUNDING]
-    best = min(near, key=lambda point: (point["regularization"], point["n_features"]))
+    forms = [_forms_of(point) for point in near]
+    best = min(
+        near,
+        key=lambda point: (
+            forms.index(_forms_of(point)),
+            point["regularization"],
+            point["n_features"],
+        ),
+    )
     if rule == "best":
         return best
     path = path_of(best, paths)
@@ -135,6 +143,11 @@ def choose(
     allowed = np.maximum(LEAST_GAIN, np.nan_to_num(path.errors)) + ROUNDING
     is_enough = ~np.triu(gains > allowed, k=1).any(axis=1) & ~np.isnan(merits)
     return path.points[int(np.argmax(is_enough))]
+
+
+def _forms_of(point: GridPoint) -> tuple[str | None, str | None]:
+    """The scaling and the forms of a model's features."""
+    return point.get("normalize"), point.get("forms")
 
 
 def points_of(paths: Sequence[ScoredPath]) -> tuple[GridPoint, ...]:

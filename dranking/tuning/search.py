@@ -22,11 +22,11 @@ from dranking.metrics.measures.by_name import SQUARED_ERROR, get_measure, higher
 from dranking.models.linear.model import LinearModel
 from dranking.models.linear.query_record import overlap_of
 from dranking.tuning.automatic import (
-    FOLDS,
     N_FEATURES,
     SEARCH_SHARE,
     Clock,
     default_search,
+    folds_for,
     held_out_score,
     possible_forms,
 )
@@ -110,7 +110,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         `QueryKFold` or a number of folds; or by "leave-query-out", with the predictions of each
         query by the weights that are fitted without it. In cross-validation every labelled query is
         held out as often, and a score is the mean over these queries; queries without labels are
-        trained on in all folds. None means five folds, twice in the default search. Leave-query-out
+        trained on in all folds. None means five folds, or as many as there
+        are queries, twice in the default search. Leave-query-out
         takes the features that all queries selected, so its scores are optimistic; it is for
         ``greedy-rankrls``, and for ``rankrls`` with the metric ``squared_error``.
     model
@@ -174,7 +175,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     family = family_of(model, constant, others, tuned=axes)
     if is_default:
         family = greedy_family(get_convention(convention).name)
-    folds = replace(FOLDS, n_repeats=FOLDS.n_repeats if is_default else 1)
+    folds = folds_for(train.n_queries, is_default=is_default)
     how = _validation(validation, train, folds, nullable)
     plan = SearchPlan(
         model=model,
@@ -345,9 +346,9 @@ def _opened(data: Any, *, nullable: bool) -> Dataset:
 
 
 def _validation(validation: Any, train: Dataset, folds: QueryKFold, nullable: bool) -> Validation:
-    """The data on which models are measured, checked; by default folds, fewer for few queries."""
+    """The data on which models are measured, checked; by default these folds."""
     if validation is None:
-        return replace(folds, n_folds=max(2, min(folds.n_folds, train.n_queries)))
+        return folds
     if isinstance(validation, (Dataset, QueryKFold)):
         return validation
     if is_table(validation) or is_dask_frame(validation):

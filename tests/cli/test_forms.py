@@ -92,6 +92,17 @@ def test_tune_needs_data_and_output_alone(dranking, letor, tmp_path):
     assert load_model(model).provenance["tuning"]["folds"] == 2
 
 
+def test_tune_of_three_queries_makes_three_folds_and_takes_the_plain_features(dranking, tmp_path):
+    text = "".join(f"{i % 4 > 1} qid:{i // 4} 1:{i % 4}\n" for i in range(12))
+    (tmp_path / "data.txt").write_text(text.replace("True", "1").replace("False", "0"))
+    model = tmp_path / "model.json"
+    code, out, error = dranking("tune", tmp_path / "data.txt", "--output", model, "--json")
+    assert code == 0, error
+    assert load_model(model).provenance["tuning"]["folds"] == 3
+    # Every model is right, and the first set of forms has no more than the feature itself.
+    assert json.loads(out)["best"]["forms"] == "raw"
+
+
 def test_tune_chooses_a_scaling_or_takes_forms(dranking, letor, tmp_path):
     train, model = letor(), tmp_path / "model.json"
     common = ("tune", train, "--criterion", "lqo-map", "--regularization", "1,4", "--output", model)

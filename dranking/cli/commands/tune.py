@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -149,15 +150,14 @@ def _check_together(by: Comparison, normalize: str, forms: str) -> None:
 
 def _validation(by: Comparison, columns: ColumnOptions, train: Dataset, *, is_default: bool) -> Any:
     """The data or folds on which settings are compared, as `dranking.tune` takes them."""
-    from dranking.tuning.automatic import FOLDS
-    from dranking.tuning.folds import QueryKFold
+    from dranking.tuning.automatic import folds_for
 
     if by.criterion is not None:
         return "leave-query-out"
     if by.validation is not None:
         return columns.open_later(by.validation, train)
-    n_repeats = FOLDS.n_repeats if is_default else 1
-    return QueryKFold(by.folds or FOLDS.n_folds, by.seed, n_repeats)
+    folds = folds_for(train.n_queries, by.seed, is_default=is_default)
+    return folds if by.folds is None else replace(folds, n_folds=by.folds)
 
 
 def _lqo_metric(criterion: str) -> str:
