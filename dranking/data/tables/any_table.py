@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -71,10 +72,29 @@ def as_table(value: Any) -> pa.Table:
         mixes types.
     """
     table = _from_pandas(value) if _is_pandas(value) else value
+    if isinstance(table, pa.Table):
+        _check_unique(table.column_names)
     if isinstance(table, pa.Table) and _plain_schema(table.schema).equals(table.schema):
         return table
     stream = as_stream(table)
     return pa.Table.from_batches(list(stream.batches), stream.schema)
+
+
+def with_columns(value: Any, names: Sequence[str]) -> Any:
+    """A table with these columns alone, where it has them all and picks them without a copy."""
+    wanted = set(names)
+    if not wanted:  # a table without columns would have no rows
+        return value
+    if _is_pandas(value):
+        there = [str(name) for name in value.columns]
+        return value.loc[:, [name in wanted for name in there]] if wanted <= {*there} else value
+    if isinstance(value, pa.Table | pa.RecordBatch):
+        there = value.schema.names
+        places = [place for place, name in enumerate(there) if name in wanted]
+        return value.select(places) if wanted <= {*there} else value
+    if type(value).__module__.startswith("polars") and hasattr(value, "collect_schema"):
+        return value.select(names) if wanted <= {*value.collect_schema().names()} else value
+    return value
 
 
 def as_stream(value: Any) -> Stream:
@@ -107,6 +127,7 @@ def as_stream(value: Any) -> Stream:
             value = value.collect(engine="streaming")
         schema, batches = _open(value)
         n_bytes = _bytes_in_memory(value)
+    _check_unique(schema.names)
     return Stream(_plain_schema(schema), _plain_batches(schema, batches, name), n_bytes)
 
 
@@ -217,13 +238,18 @@ def _is_arrow_dataset(value: Any) -> bool:
 
 def _from_pandas(frame: Any) -> pa.Table:
     frame = frame.rename(columns=str)
-    if not frame.columns.is_unique:
-        twice = quoted(frame.columns[frame.columns.duplicated()].unique().tolist())
-        raise DataError(f"columns of the table occur more than once: {twice}; rename or drop them.")
+    _check_unique(frame.columns.tolist())
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(f"a column cannot be read, or mixes types ({error}).") from error
+
+
+def _check_unique(names: Sequence[str]) -> None:
+    """Raise DataError if columns of a table have the same name."""
+    if len({*names}) < len(names):
+        twice = quoted([name for name, times in Counter(names).items() if times > 1])
+        raise DataError(f"the table: columns occur more than once: {twice}; rename them.")
 
 
 def check_index(value: Any, columns: Columns) -> None:

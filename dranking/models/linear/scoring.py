@@ -15,7 +15,7 @@ from dranking.data.column_forms import Scaling, forms_of, source_names
 from dranking.data.dataset import Dataset, check_features_there
 from dranking.data.steps import Filling, Steps, fill_of, missing_steps
 from dranking.data.tables.alignment import aligned
-from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table
+from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table, with_columns
 from dranking.data.tables.recorded_steps import recorded_steps
 from dranking.errors import DataError, UsageError
 from dranking.files.places import is_path
@@ -99,7 +99,7 @@ def _column(X: Any, name: str) -> Any:
             f"qid is {name!r}, the name of a column, and X is no table: pass the query id of each "
             "row."
         )
-    table = as_table(X)
+    table = as_table(with_columns(X, [name]))
     if name not in table.column_names:
         raise DataError(f"the table has no column {name!r} of query ids.")
     return table[name]
@@ -110,7 +110,8 @@ def _used_columns(
 ) -> tuple[Any, Steps]:
     """The columns of rows in memory that a model needs, in order, and their recorded steps."""
     if is_table(X):
-        table, wanted = as_table(X), [names[i] for i in used]
+        wanted = [names[i] for i in used]
+        table = as_table(with_columns(X, wanted))
         check_features_there(wanted, table.column_names)
         present = recorded_steps([("the table", table.schema)], wanted)
         return table.select(wanted), present

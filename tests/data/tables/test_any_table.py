@@ -116,6 +116,29 @@ def test_features_in_a_table_and_labels_in_columns(ranker):
     np.testing.assert_array_equal(found.coef_, ranker.coef_)
 
 
+def test_scores_read_no_other_column(make, ranker):
+    """A column that cannot be read is no hindrance, nor are further columns of one name."""
+    scores = ranker.predict(FRAME[["a", "b", "c"]])
+    mixed = FRAME.assign(note=[1, "text"] * (len(FRAME) // 2))
+    twice = mixed.set_axis([*FRAME.columns[:-1], "note", "note"], axis=1)
+    for frame in (mixed, twice):
+        np.testing.assert_array_equal(ranker.predict(frame), scores)
+    arrow = pa.Table.from_pandas(FRAME)
+    of_one_name = pa.table([*arrow.columns, arrow["a"]], [*arrow.column_names, "qid"])
+    np.testing.assert_array_equal(ranker.predict(of_one_name), scores)
+    np.testing.assert_array_equal(ranker.predict(make()), scores)
+
+
+def test_a_needed_column_that_is_there_twice_is_an_error(ranker):
+    twice = FRAME.set_axis(["qid", "a", "b", "c", "c"], axis=1)
+    arrow = pa.table(
+        [FRAME[name].to_numpy() for name in ("a", "b", "c", "c")], ["a", "b", "c", "c"]
+    )
+    for table in (twice, arrow, arrow.to_batches()[0], arrow.to_reader()):
+        with pytest.raises(DataError, match="columns occur more than once: 'c'"):
+            ranker.predict(table)
+
+
 def test_types_of_other_libraries():
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
     enum = polars.Enum(["x", "y"])
@@ -235,7 +258,7 @@ FAULTY = {
     "lazy polars": (lazy_error, r"the LazyFrame cannot be read \(.*nothing"),
     "repeated in pandas": (
         lambda: pd.DataFrame(np.ones((2, 3)), columns=["qid", "qid", "relevance"]),
-        "the table occur more than once: 'qid'; rename",
+        "the table: columns occur more than once: 'qid'; rename",
     ),
     "repeated": (
         lambda: pa.table([[1], [2], [3]], ["qid", "qid", "relevance"]),
