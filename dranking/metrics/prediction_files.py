@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Literal, TextIO, TypeAlias
 
@@ -130,6 +130,7 @@ def write_predictions(
     predictions: ScoredBlocks,
     tag: str = DEFAULT_TAG,
     overwrite: bool = False,
+    further: Sequence[str] = (),
 ) -> None:
     """Write predictions in one of the forms; CSV has tabs in files that end in ``.tsv``.
 
@@ -141,13 +142,16 @@ def write_predictions(
         As in `write_trec_run`, which also lists the errors; only a TREC run has a tag.
     form
         The form of the file.
+    further
+        Names of further columns of numbers in parquet and CSV. The scores of a block are then
+        (n_documents, 1 + n_further), with the score first.
     """
     if form == "parquet":
-        write_predictions_parquet(path, predictions, overwrite)
+        write_predictions_parquet(path, predictions, overwrite, further)
     elif form == "csv":
         name = as_place(path).name.lower().removesuffix(".gz")
         delimiter = "\t" if name.endswith(".tsv") else ","
-        write_predictions_csv(path, predictions, overwrite, delimiter)
+        write_predictions_csv(path, predictions, overwrite, delimiter, further)
     else:
         write_trec_run(path, predictions, tag, overwrite)
 
@@ -188,7 +192,11 @@ def write_trec_run(
 
 
 def write_predictions_csv(
-    path: AnyPlace, predictions: ScoredBlocks, overwrite: bool = False, delimiter: str = ","
+    path: AnyPlace,
+    predictions: ScoredBlocks,
+    overwrite: bool = False,
+    delimiter: str = ",",
+    further: Sequence[str] = (),
 ) -> None:
     """Write predictions as CSV: columns ``qid``, ``docid``, ``score``, ``rank``.
 
@@ -206,6 +214,8 @@ def write_predictions_csv(
         Replace a file that exists.
     delimiter
         What separates the fields.
+    further
+        As in `write_predictions`.
 
     Raises
     ------
@@ -216,8 +226,9 @@ def write_predictions_csv(
     """
     with _text_file(path, overwrite) as file:
         rows = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-        rows.writerow(("qid", "docid", "score", "rank"))
-        for block, scores in predictions:
+        rows.writerow(("qid", "docid", "score", "rank", *further))
+        for block, predicted in predictions:
+            scores, others = _split(predicted, further)
             values, sizes = checked_scores(block, scores), np.diff(block.query_ptr)
             order, _ = trec_order(block, values)
             ranks = np.empty(block.n_documents, dtype=np.int64)
@@ -225,11 +236,15 @@ def write_predictions_csv(
             queries = np.repeat(np.arange(block.n_queries), sizes)
             ids = block.query_ids.take(pa.array(queries)).to_pylist()
             documents = document_ids(block).to_pylist()
-            rows.writerows(zip(ids, documents, values.tolist(), ranks.tolist(), strict=True))
+            columns = (values.tolist(), ranks.tolist(), *(other.tolist() for other in others))
+            rows.writerows(zip(ids, documents, *columns, strict=True))
 
 
 def write_predictions_parquet(
-    path: AnyPlace, predictions: ScoredBlocks, overwrite: bool = False
+    path: AnyPlace,
+    predictions: ScoredBlocks,
+    overwrite: bool = False,
+    further: Sequence[str] = (),
 ) -> None:
     """Write predictions as parquet: columns ``qid``, ``docid``, ``row``, ``score``.
 
@@ -245,6 +260,8 @@ def write_predictions_parquet(
         Blocks and scores, used one at a time; at least one block.
     overwrite
         Replace a file that exists.
+    further
+        As in `write_predictions`.
 
     Raises
     ------
@@ -256,8 +273,11 @@ def write_predictions_parquet(
     with atomic_path(path, overwrite=overwrite) as temporary, ExitStack() as stack:
         writer: pq.ParquetWriter | None = None
         first_row = 0
-        for block, scores in predictions:
+        for block, predicted in predictions:
+            scores, others = _split(predicted, further)
             table = _prediction_table(block, checked_scores(block, scores), first_row)
+            for name, values in zip(further, others, strict=True):
+                table = table.append_column(name, pa.array(values))
             if writer is None:
                 writer = stack.enter_context(
                     pq.ParquetWriter(
@@ -268,6 +288,16 @@ def write_predictions_parquet(
             first_row += block.n_documents
         if writer is None:
             raise DataError(f"{path}: there are no predictions to write.")
+
+
+def _split(
+    predicted: ArrayLike, further: Sequence[str]
+) -> tuple[ArrayLike, Sequence[NDArray[np.float64]]]:
+    """The scores, and the further columns beside them."""
+    if not further:
+        return predicted, ()
+    values = np.asarray(predicted)
+    return values[:, 0], list(values[:, 1:].T)
 
 
 @contextmanager

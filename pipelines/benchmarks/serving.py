@@ -1,6 +1,6 @@
 """Scores of one query from a wide DataFrame, beside LightGBM's, and contributions of features.
 
-    python -m pipelines.benchmarks.serving --json [--quick]
+python -m pipelines.benchmarks.serving --json [--quick]
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _trees(query: pd.DataFrame, grades: np.ndarray) -> Callable[[pd.DataFrame], 
 
     data = lightgbm.Dataset(query, grades, group=[len(query)])
     fixed = {"objective": "lambdarank", "verbose": -1, "num_threads": 1}
-    return lightgbm.train(fixed, data, 20).predict  # type: ignore[no-any-return]
+    return lightgbm.train(fixed, data, 20).predict
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import re
 import shlex
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -74,6 +75,18 @@ def test_predict_needs_neither_labels_nor_other_columns(dranking, frame, table, 
     expected = frame[list(fitted.feature_names)].astype(float) @ fitted.weights
     found = pa.parquet.read_table(scores).to_pandas()
     np.testing.assert_allclose(found["score"], expected, rtol=1e-12)
+    for form in ("csv", "parquet"):
+        told = tmp_path / f"told.{form}"
+        code, _, error = dranking("predict", model, path, "--output", told, "--explain", *options)
+        assert code == 0, error
+        columns = getattr(pd, f"read_{form}")(told)
+        for name, weight in zip(fitted.feature_names, fitted.weights, strict=True):
+            products = frame[name].astype(float) * weight
+            np.testing.assert_allclose(columns[f"contribution of {name}"], products, rtol=1e-12)
+        np.testing.assert_array_equal(columns["score"], found["score"])
+    code, _, error = dranking("predict", model, path, "--output", tmp_path / "t.run", "--explain")
+    assert code == 2
+    assert "--explain writes columns" in error
     holed = bare.copy()
     holed.loc[3, names[0]] = np.nan
     written(path, holed)

@@ -14,6 +14,7 @@ from dranking.cli.options.shared import Json, Output, Overwrite, Queries
 from dranking.cli.output import note, print_json
 from dranking.cli.parsing.option_groups import grouped
 from dranking.cli.parsing.score_files import FILE_FORMS, FORMS, ScoreForm, score_form
+from dranking.errors import UsageError
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import check_output_directory, check_output_file
 
@@ -54,6 +55,15 @@ def predict(
             min=1, help="Bilinear models only: number of documents to write for every query."
         ),
     ] = 1_000,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Also write what each feature contributes to the score, in columns such as "
+            "'contribution of bm25', whose sum is the score. Linear models and one file of "
+            "parquet or CSV only.",
+        ),
+    ] = False,
     registry: RegistryOptions = RegistryOptions(),
     columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
@@ -74,6 +84,8 @@ def predict(
     given, scored = registry.arguments(model, data)
     with registry.model(given) as (path, origin):
         if is_bilinear(path):
+            if explain:
+                raise UsageError(f"--explain is for linear models; {path} is a bilinear one.")
             file_form = score_form(output, form, FILE_FORMS)
             check_output_file(output, overwrite)
             facts = predict_collection(
@@ -81,10 +93,17 @@ def predict(
             )
         else:
             form = score_form(output, form, FORMS)
+            if explain and form not in ("csv", "parquet"):
+                raise UsageError(
+                    "--explain writes columns beside the scores: give --output a name that ends in "
+                    ".parquet, .csv or .tsv."
+                )
             check = check_output_directory if form == "directory" else check_output_file
             check(output, overwrite)
             with execution.running(overwrite) as executor:
-                facts = _predict_rows(path, scored, columns, output, form, tag, overwrite, executor)
+                facts = _predict_rows(
+                    path, scored, columns, output, form, tag, overwrite, explain, executor
+                )
     if as_json:
         print_json({**facts, **origin})
     elif "version" in origin:
@@ -99,10 +118,12 @@ def _predict_rows(
     form: ScoreForm,
     tag: str,
     overwrite: bool,
+    explain: bool,
     executor: Executor,
 ) -> dict[str, Any]:
     """Write the scores of a linear model; return facts about them."""
     from dranking.metrics.prediction_files import write_predictions
+    from dranking.models.linear.explanation import explained_blocks, used_names, with_scores
     from dranking.models.linear.model import load_model
     from dranking.models.scorers import needed_columns
     from dranking.models.write_scores import write_scores
@@ -113,6 +134,11 @@ def _predict_rows(
         dataset.check_whole_queries(f"--format {form} ranks the documents of a query")
     if form == "directory":
         write_scores(fitted, dataset, output, overwrite=overwrite, executor=executor)
+    elif explain:
+        parts = explained_blocks(fitted, dataset, executor)
+        explained = ((block, with_scores(part)) for block, part in parts)
+        further = [f"contribution of {name}" for name in used_names(fitted)]
+        write_predictions(output, form, explained, tag, overwrite, further)
     else:
         blocks = fitted.predict_blocks(dataset, executor=executor)
         write_predictions(output, form, blocks, tag, overwrite)

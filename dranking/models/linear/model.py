@@ -26,6 +26,7 @@ from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.requests import request
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
+from dranking.models.linear.explanation import Explanation, explained
 from dranking.models.linear.scoring import locate_features, score_block, table_scores
 from dranking.models.trained_queries import (
     QueriesFile,
@@ -165,6 +166,33 @@ class LinearModel(BaseModel):
             return np.concatenate(parts) if parts else np.empty(0)
         weights = np.array(self.weights)
         return table_scores(data, self.feature_names, weights, self.preparation, qid=qid)
+
+    def explain(self, data: Any, *, qid: Any = None, executor: Any = None) -> Explanation:
+        """What each feature contributes to the scores of documents.
+
+        A contribution is the weight times the value of the feature, after the recorded steps. The
+        contributions of a document add up to its score, in every bit if they are added in order.
+
+        Parameters
+        ----------
+        data, qid, executor
+            As in `predict`, but no Dask collection; also one document, as a mapping from names of
+            features to values, or as a pandas Series.
+
+        Raises
+        ------
+        DataError, UsageError
+            As in `predict`.
+
+        Examples
+        --------
+        >>> model = LinearModel(feature_names=("clicks", "age"), weights=(0.5, -0.25))
+        >>> model.explain({"clicks": 6.0, "age": 2.0})
+        document 0: score 2.5
+          +3         clicks
+          -0.5       age
+        """
+        return explained(self, data, qid=qid, executor=executor)
 
     def predict_blocks(
         self, dataset: Dataset, *, executor: Any = None

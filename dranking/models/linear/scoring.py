@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -50,19 +50,36 @@ def table_scores(
     UsageError
         If the features are scaled query by query, and `qid` is None.
     """
+    if is_dask(X):
+        return _lazy_scores(X, names, weights, steps, qid=qid, model=model)
+    used = np.flatnonzero(weights if weights.ndim == 1 else weights.any(axis=1))
+    blocks = prepared_rows(X, names, used, steps, qid=qid, model=model)
+    return np.concatenate([linear_scores(block.features, weights[used]) for block in blocks])
+
+
+def prepared_rows(
+    X: Any,
+    names: Sequence[str],
+    used: NDArray[np.intp],
+    steps: Steps,
+    *,
+    qid: Any,
+    model: str,
+) -> Iterator[QueryBlock]:
+    """Blocks of rows in memory with the features `used` after the steps; errors as `table_scores`.
+
+    Without features, the rows are one block of no columns.
+    """
     if is_path(X):
         raise UsageError(f"X is a path; give the data there: dranking.open_dataset({str(X)!r}).")
-    if isinstance(qid, str) and not is_dask(X):
+    if isinstance(qid, str):
         qid = _column(X, qid)
     if not is_table(X) and np.ndim(X) < 2:
         raise DataError(
             f"X has shape {np.shape(X)}; it must be (n_documents, n_features). Reshape your data: "
             "X[None, :] is one document."
         )
-    if is_dask(X):
-        return _lazy_scores(X, names, weights, steps, qid=qid, model=model)
     qid = aligned(X, qid=qid)["qid"]
-    used = np.flatnonzero(weights if weights.ndim == 1 else weights.any(axis=1))
     # Several columns of a model may be forms of one feature.
     sources = source_names(names, steps)
     columns = {name: i for i, name in enumerate(dict.fromkeys(sources))}
@@ -85,11 +102,12 @@ def table_scores(
         )
     n_rows = X.shape[0] if sparse.issparse(X) else len(X)
     if not len(used):
-        return np.zeros(n_rows)
+        X, places = np.zeros((n_rows, 1)), used
+        nullable = np.zeros(1, dtype=np.bool_)
     ids = np.zeros(n_rows, dtype=np.int64) if qid is None else qid
     rows = as_dataset(X, None, qid=ids, nullable=nullable)
-    blocks = rows.read_blocks(columns=places)
-    return np.concatenate([score_block(block, weights[used], missing)[1] for block in blocks])
+    for block in rows.read_blocks(columns=places):
+        yield prepared_block(block, missing)
 
 
 def _column(X: Any, name: str) -> Any:
@@ -249,6 +267,12 @@ def score_block(
     block: QueryBlock, weights: NDArray[np.float64], transforms: Transforms
 ) -> tuple[QueryBlock, NDArray[np.float64]]:
     """Apply the scalings that a block still needs, and score its documents."""
+    block = prepared_block(block, transforms)
+    return block, linear_scores(block.features, weights)
+
+
+def prepared_block(block: QueryBlock, transforms: Transforms) -> QueryBlock:
+    """A block with the scalings that it still needs."""
     for transform in transforms:
         block = transform.apply(block)
-    return block, linear_scores(block.features, weights)
+    return block
