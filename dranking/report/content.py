@@ -18,6 +18,7 @@ from dranking.metrics.measures.by_name import get_measure, higher_is_better
 from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import PerQuery
 from dranking.models.linear.model import LinearModel
+from dranking.report.lost_pairs import LostPair
 from dranking.report.training_study import Training
 
 Array = NDArray[np.float64]
@@ -43,6 +44,8 @@ class Content:
     scales
         (n_features,) standard deviation of every feature of the model on the judged data, after the
         model's scaling; None for a bilinear model.
+    lost
+        The pairs of judged documents whose wrong order costs most; none for a bilinear model.
     training
         None without training data, or if the ranker is not in `training_study.KINDS`.
     facts
@@ -74,6 +77,7 @@ class Content:
     champion: PerQuery | None
     lengths: NDArray[np.int64] | None = None
     scales: Array | None = None
+    lost: Sequence[LostPair] = ()
     training: Training | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     verdict: Mapping[str, Any] | None = None

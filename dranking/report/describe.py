@@ -25,6 +25,7 @@ from dranking.models.evaluation import Evaluation, evaluate
 from dranking.models.linear.model import UNSCALED, LinearModel
 from dranking.models.linear.scoring import Transforms, locate_features
 from dranking.report.content import Content, measures_of
+from dranking.report.lost_pairs import lost_pairs
 from dranking.report.training_study import study_training
 
 Array = NDArray[np.float64]
@@ -80,6 +81,7 @@ def describe(
         overlaps={role: e.trained_on for role, e in measured_by.items() if e and e.trained_on},
         lengths=list_lengths(judged, executor),
         scales=feature_scales(model, judged, executor),
+        lost=lost_pairs(model, judged, get_convention(convention), executor),
         facts={
             "judged documents": f"{judged.n_documents:,}",
             "judged queries": f"{judged.n_queries:,}",

@@ -20,6 +20,7 @@ from dranking.report.figures import (
     draw_stability,
     draw_weights,
 )
+from dranking.report.lost_pairs import Document, LostPair
 from dranking.report.page import Drawing, Section, Table
 from dranking.report.training_study import Training
 from dranking.tuning.curves import measure_label
@@ -83,6 +84,33 @@ def weights(model: LinearModel, scales: Array) -> Section:
         ],
         [Table(headings, rows)],
     )
+
+
+def lost(pairs: Sequence[LostPair]) -> Section:
+    """The pairs of documents whose wrong order costs most, and the features to blame."""
+    rows = [
+        (
+            pair.query,
+            _place(pair.better),
+            _place(pair.worse),
+            pair.cost,
+            ", ".join(f"{name} {value:+.3g}" for name, value in pair.blamed),
+        )
+        for pair in pairs
+    ]
+    return Section(
+        "Documents in the wrong order",
+        [
+            "One pair of each query: a change of places would raise the NDCG of the query most. "
+            "Features are named that put the lower grade first: contribution to the score of the "
+            "higher grade minus contribution to the score of the lower one."
+        ],
+        tables=[Table(["query", "higher grade", "ranked above it", "NDCG lost", "by"], rows)],
+    )
+
+
+def _place(document: Document) -> str:
+    return f"{document.id}: grade {document.grade:g}, rank {document.rank}"
 
 
 def word_pairs(model: BilinearModel) -> Section:

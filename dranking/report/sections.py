@@ -82,6 +82,8 @@ def sections_of(content: Content) -> Iterator[Section]:
     yield from _weights(content)
     if content.challenger is not None and content.champion is not None:
         yield _queries(content, content.challenger, content.champion)
+    if content.lost:
+        yield of_model.lost(content.lost)
     if content.segments is not None:
         yield _segments(content)
     if content.judged:

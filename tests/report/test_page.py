@@ -91,6 +91,7 @@ def test_every_section_is_there(page):
         "How many features",
         "Weights of the model",
         "Query by query",
+        "Documents in the wrong order",
         "NDCG at each depth",
         "Regularisation path",
         "Stability of the selection",
@@ -179,6 +180,7 @@ def test_other_rankers_have_a_page_too():
     titles = [section.title for section in page_of(content).sections]
     assert titles == [
         "Weights of the model",
+        "Documents in the wrong order",
         "NDCG at each depth",
         "Learning curve",
         "What the training error says about future queries",

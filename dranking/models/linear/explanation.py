@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +103,8 @@ def explained(model: LinearModel, data: Any, *, qid: Any, executor: Any) -> Expl
         rows = prepared_rows(
             _as_rows(data), model.feature_names, used, steps, qid=qid, model="the model"
         )
-        parts = [_products(block, np.array(model.weights)[used]) for block in rows]
+        weights = np.array(model.weights)[used]
+        parts = [contributions_of_rows(block, slice(None), weights) for block in rows]
     contributions = np.concatenate(parts) if parts else np.empty((0, len(names)))
     return Explanation(names, contributions, _sums(contributions))
 
@@ -144,12 +145,14 @@ def _explain_block(
     block: QueryBlock, weights: NDArray[np.float64], transforms: Transforms
 ) -> tuple[QueryBlock, NDArray[np.float64]]:
     block = prepared_block(block, transforms)
-    return block, _products(block, weights)
+    return block, contributions_of_rows(block, slice(None), weights)
 
 
-def _products(block: QueryBlock, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n_documents, n_features) weight times value."""
-    features = block.features
+def contributions_of_rows(
+    block: QueryBlock, rows: Sequence[int] | slice, weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(n_rows, n_features) weight times value of some documents of a prepared block."""
+    features = block.features[rows]
     values = features.toarray() if sparse.issparse(features) else features
     return np.asarray(weights * values.astype(np.float64))
 
