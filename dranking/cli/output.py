@@ -6,20 +6,17 @@ import json
 import math
 import os
 import sys
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rich.console import Console, JustifyMethod
 from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from dranking.engine.progress import reporting
+from dranking.engine.shown_progress import literal, notes, reporting_shown
 from dranking.errors import (
     AccuracyWarning,
     ClickWarning,
@@ -30,9 +27,6 @@ from dranking.errors import (
     TuningWarning,
 )
 from dranking.redaction import redacted
-
-LOG_SECONDS = 10.0
-"""Least time between two log lines of a stage, in seconds."""
 
 WIDE = 120
 """Width of tables where neither a terminal nor COLUMNS sets the width."""
@@ -48,7 +42,6 @@ SHOWN_WARNINGS = (
 )
 
 console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
-notes = Console(stderr=True)
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -158,18 +151,6 @@ def note(message: str) -> None:
         notes.print(literal(line), soft_wrap=True)
 
 
-def literal(text: str, style: str = "") -> Text:
-    r"""Text that is printed as it is: names in data may hold markup and control characters.
-
-    Examples
-    --------
-    >>> literal("bm25[title] [/x]\x1b[2J").plain
-    'bm25[title] [/x]\\x1b[2J'
-    """
-    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return Text("".join(escaped), style)
-
-
 def format_value(value: Any) -> str:
     """Format a value for tables."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -188,84 +169,8 @@ def progress_shown() -> Iterator[None]:
         # By module: to name scikit-learn's ConvergenceWarning would import scikit-learn.
         warnings.filterwarnings("always", category=UserWarning, module=r"dranking\.")
         warnings.showwarning = _show_warning
-        if notes.is_terminal:
-            with _bars() as reporter, reporting(reporter):
-                yield
-        else:
-            with reporting(_LogLines()):
-                yield
-
-
-class _Pace:
-    """Pace of every stage since its first report, without the work of an interrupted job."""
-
-    def __init__(self) -> None:
-        self._first: dict[str, tuple[int, float]] = {}
-
-    def seconds_left(self, stage: str, done: int, total: int | None) -> float | None:
-        """Seconds until a stage ends at its pace so far; None if not known."""
-        now = time.monotonic()
-        first, begun = self._first.setdefault(stage, (done, now))
-        if total is None or done <= first:
-            return None
-        return (now - begun) * (total - done) / (done - first)
-
-
-class _LogLines:
-    """Progress as JSON lines on stderr, every few seconds for each stage; none for short jobs."""
-
-    def __init__(self) -> None:
-        self._begun = time.monotonic()
-        self._last: dict[str, float] = {}
-        self._pace = _Pace()
-
-    def __call__(self, stage: str, done: int, total: int | None, facts: dict[str, Any]) -> None:
-        now = time.monotonic()
-        left = self._pace.seconds_left(stage, done, total)
-        passed = now - self._last.get(stage, self._begun)
-        if passed >= (LOG_SECONDS / 4 if done == total else LOG_SECONDS):
-            self._last[stage] = now
-            seconds = {} if left is None else {"seconds_left": round(left, 1)}
-            time_of_day = datetime.now(UTC).isoformat(timespec="seconds")
-            line = {"time": time_of_day, "stage": stage, "done": done, "total": total}
-            line |= {**facts, **seconds}
-            notes.print(literal(json.dumps(line)), soft_wrap=True)
-
-
-@contextmanager
-def _bars() -> Iterator[Any]:
-    """A reporter that shows a progress bar for every stage."""
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}", markup=False),
-        TextColumn("{task.fields[facts]}", style="dim", markup=False),
-    )
-    with Progress(*columns, console=notes, transient=True) as progress:
-        bars: dict[str, Any] = {}
-        pace = _Pace()
-
-        def show(stage: str, done: int, total: int | None, facts: dict[str, Any]) -> None:
-            if stage not in bars:
-                name = literal(stage).plain
-                bars[stage] = progress.add_task(name, total=total, facts="", left="")
-            left = pace.seconds_left(stage, done, total)
-            text = "" if left is None else f"{timedelta(seconds=round(left))} left"
-            shown = " ".join(_fact(name, value) for name, value in facts.items())
-            progress.update(bars[stage], completed=done, total=total, facts=shown, left=text)
-
-        yield show
-
-
-def _fact(name: str, value: Any) -> str:
-    """Format a fact for progress bars."""
-    from dranking.files.sizes import format_bytes
-
-    if name.startswith("bytes_"):
-        return f"{format_bytes(value)} {name.removeprefix('bytes_')}"
-    return f"{name} {literal(str(value)).plain}"
+        with reporting_shown():
+            yield
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -27,3 +27,8 @@ def report(stage: str, done: int, total: int | None, **facts: Any) -> None:
     reporter = _REPORTER.get()
     if reporter is not None:
         reporter(stage, done, total, facts)
+
+
+def is_reported() -> bool:
+    """Whether the reports that are made here go anywhere."""
+    return _REPORTER.get() is not None

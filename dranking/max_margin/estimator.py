@@ -36,7 +36,7 @@ from dranking.models.linear.checks import (
     check_whole,
 )
 from dranking.models.linear.estimator import LinearRanker
-from dranking.models.linear.fit_arguments import refusing_others
+from dranking.models.linear.fit_arguments import as_elsewhere
 from dranking.models.training.checkpoint import TrainingCheckpoint
 from dranking.models.training.learning_curve import CurvePoint, curve_facts
 from dranking.pairwise.hinge import minimise_hinge
@@ -169,7 +169,7 @@ class MaxMarginRanker(LinearRanker):
     random_state: int = 0
     checkpoint: AnyPlace | None = None
 
-    @refusing_others
+    @as_elsewhere
     def fit(
         self,
         X: Any,

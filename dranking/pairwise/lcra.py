@@ -21,7 +21,7 @@ from dranking.engine.map_blocks import map_labels
 from dranking.errors import DataError, UsageError
 from dranking.ingestion.dask_collections import as_dataset
 from dranking.models.linear.checks import check_count, check_positive
-from dranking.models.linear.fit_arguments import refusing_others
+from dranking.models.linear.fit_arguments import as_elsewhere
 from dranking.pairwise.coregularisation import CoregularisedEpoch
 from dranking.pairwise.epochs import AveragedState
 from dranking.pairwise.kernels.coregularised import Views
@@ -121,7 +121,7 @@ class LCRA(StochasticRanker):
     n_labelled: int = 1
     n_unlabelled: int = 5
 
-    @refusing_others
+    @as_elsewhere
     def fit(
         self,
         X: Any,

@@ -14,7 +14,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.null_fill import NullPolicy
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
-from dranking.models.linear.fit_arguments import refusing_others
+from dranking.models.linear.fit_arguments import as_elsewhere
 from dranking.pairwise.epochs import AveragedResult, ShardEpoch
 from dranking.pairwise.kernels.sgd import Iterate, Steps, pair_steps
 from dranking.pairwise.mixing import Segment
@@ -82,7 +82,7 @@ class SPD(StochasticRanker):
     _: KW_ONLY
     projection: bool = False
 
-    @refusing_others
+    @as_elsewhere
     def fit(
         self,
         X: Any,

@@ -12,6 +12,7 @@ from rich.console import Console
 from dranking.cli import output
 from dranking.cli.feature_profiles import print_features
 from dranking.cli.output import note, print_line, print_table, progress_shown
+from dranking.engine import shown_progress
 from dranking.engine.progress import report
 
 
@@ -72,7 +73,7 @@ def clock(monkeypatch):
             return self.now
 
     clock = Clock()
-    monkeypatch.setattr(output, "time", clock)
+    monkeypatch.setattr(shown_progress, "time", clock)
     return clock
 
 
@@ -104,14 +105,16 @@ def test_lines_say_how_long_it_will_take(clock, capsys, monkeypatch):
 
 
 def test_bars_show_bytes_as_sizes():
-    assert output._fact("bytes_read", 3 * 2**30) == "3.00 GiB read"
-    assert output._fact("passes", 4) == "passes 4"
+    assert shown_progress._fact("bytes_read", 3 * 2**30) == "3.00 GiB read"
+    assert shown_progress._fact("passes", 4) == "passes 4"
 
 
 def test_bars_know_how_long_it_will_take(clock, monkeypatch):
     shown = []
-    monkeypatch.setattr(output.Progress, "update", lambda self, bar, **fields: shown.append(fields))
-    with output._bars() as show:
+    monkeypatch.setattr(
+        shown_progress.Progress, "update", lambda self, bar, **fields: shown.append(fields)
+    )
+    with shown_progress._bars() as show:
         show("select", 1, 3, {})
         clock.now += 90
         show("select", 2, 3, {"passes": 2})

@@ -30,7 +30,7 @@ from dranking.metrics.per_query import PerQuery
 from dranking.metrics.scorers import measured_rows
 from dranking.models.linear.checks import check_training_data
 from dranking.models.linear.evaluation import measure_blocks
-from dranking.models.linear.fit_arguments import is_standardised, refusing_others
+from dranking.models.linear.fit_arguments import as_elsewhere, is_standardised
 from dranking.models.linear.model import CLICK_NIGHTS, UNSCALED, LinearModel, versions
 from dranking.models.linear.options import Options, json_ready
 from dranking.models.linear.query_record import trained_queries
@@ -86,7 +86,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         changed: Self = super().set_params(**params)
         return changed
 
-    @refusing_others
+    @as_elsewhere
     def fit(
         self,
         X: Any,
@@ -101,6 +101,11 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
 
         Grades and query ids come in the order of the rows of `X`. Where both have a pandas index,
         they are joined by its labels, with a `DataWarning` if the orders differ.
+
+        As LightGBM and XGBoost name them, ``group`` may have the sizes of the queries in place of
+        `qid`, and ``eval_set`` with ``eval_group`` or ``eval_qid`` has pairs of features and grades
+        on which the fitted ranker is measured: ``evals_result_["valid_0"]["ndcg@10"]``. With
+        ``verbose=True``, and on a terminal, progress is shown on stderr.
 
         Parameters
         ----------

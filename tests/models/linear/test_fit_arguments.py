@@ -1,0 +1,78 @@
+"""Arguments of `fit` as LightGBM and XGBoost name them."""
+
+import json
+
+import numpy as np
+import pytest
+
+import dranking as dr
+from dranking.engine import shown_progress
+from dranking.errors import DataError, UsageError
+from tests.reference.metrics import file_order, ndcg_at
+
+SIZES = [4, 1, 7, 3]
+QID = np.repeat(np.arange(4), SIZES)
+FEW = dr.SGD(n_epochs=2)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(len(QID), 3)).astype(np.float32)
+    return features, rng.integers(0, 3, len(QID))
+
+
+def mean_ndcg(scores, grades, sizes):
+    """Mean NDCG@10 over the queries with a relevant document."""
+    found, start = [], 0
+    for size in sizes:
+        own = slice(start, start + size)
+        order = file_order(scores[own].tolist())
+        if any(grades[own]):
+            found.append(ndcg_at([float(grades[own][i]) for i in order], 10, "standard"))
+        start += size
+    return sum(found) / len(found)
+
+
+@pytest.mark.parametrize("ranker", [dr.RankRLS(), dr.SPD(sgd=FEW)], ids=repr)
+def test_sizes_of_queries_and_evaluation_sets(ranker, rows):
+    X, y = rows
+    expected = ranker.fit(X, y, qid=QID).coef_
+    later = (X[::-1], y[::-1])
+    ranker.fit(X, y, group=SIZES, eval_set=[rows, later], eval_group=[SIZES, SIZES[::-1]])
+    np.testing.assert_array_equal(ranker.coef_, expected)
+    for i, (features, grades) in enumerate((rows, later)):
+        value = mean_ndcg(ranker.predict(features), grades, SIZES[:: 1 - 2 * i])
+        assert ranker.evals_result_[f"valid_{i}"]["ndcg@10"] == [pytest.approx(value)]
+    assert [point.epoch for point in getattr(ranker, "learning_curve_", ())] in ([], [1, 2])
+    ranker.fit(X, y, qid=QID, eval_set=rows, eval_qid=QID)
+    assert ranker.evals_result_["valid_0"]["ndcg@10"] == [
+        pytest.approx(mean_ndcg(ranker.predict(X), y, SIZES))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"group": SIZES[:-1]}, DataError, "group has 12 rows in all, and there are 15"),
+        ({"group": [0.5] * 30}, UsageError, "whole numbers above 0"),
+        ({"group": SIZES, "qid": QID}, UsageError, "group and qid both say"),
+        ({"qid": QID, "eval_set": "rows"}, UsageError, "eval_set has no queries"),
+        ({"qid": QID, "early_stopping_rounds": 3}, TypeError, "no early_stopping_rounds: choose"),
+    ],
+)
+def test_what_does_not_fit_together(arguments, error, words, rows):
+    if "eval_set" in arguments:
+        arguments = {**arguments, "eval_set": [rows]}
+    with pytest.raises(error, match=words):
+        dr.RankRLS().fit(*rows, **arguments)
+
+
+def test_progress_is_shown_where_it_is_asked_for(rows, capsys, monkeypatch):
+    monkeypatch.setattr(shown_progress, "LOG_SECONDS", 0.0)
+    for verbose in (None, False):
+        dr.SPD(sgd=FEW).fit(*rows, qid=QID, verbose=verbose)
+        assert capsys.readouterr().err == ""
+    dr.SPD(sgd=FEW).fit(*rows, qid=QID, verbose=True)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert {line["done"] for line in lines if line["stage"] == "training"} >= {1, 2}
