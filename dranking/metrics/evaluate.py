@@ -82,23 +82,20 @@ class Summary:
         weights; NaN where no query counts.
     n_queries
         All queries, including excluded queries.
-    n_excluded
-        Queries excluded from at least one of the measures.
     excluded
         Queries excluded from each measure.
     """
 
     metrics: dict[str, float]
     n_queries: int
-    n_excluded: int
     excluded: dict[str, int]
 
     def as_json(self) -> dict[str, Any]:
-        """``{"metrics", "n_queries", "n_excluded"}`` with null for a mean over no queries."""
+        """``{"metrics", "n_queries", "excluded"}`` with null for a mean over no queries."""
         return {
             "metrics": {k: None if np.isnan(v) else v for k, v in self.metrics.items()},
             "n_queries": self.n_queries,
-            "n_excluded": self.n_excluded,
+            "excluded": self.excluded,
         }
 
 
@@ -126,11 +123,9 @@ def aggregate(
         raise ValueError(f"the per-query values differ in length: {lengths}.")
     counted = {name: ~np.isnan(values) for name, values in per_query.items()}
     n_queries = next(iter(lengths.values()), 0)
-    fully = np.logical_and.reduce(list(counted.values())) if counted else np.ones(n_queries, bool)
     return Summary(
         metrics={name: _mean(values, counted[name], weights) for name, values in per_query.items()},
         n_queries=n_queries,
-        n_excluded=n_queries - int(fully.sum()),
         excluded={name: n_queries - int(mask.sum()) for name, mask in counted.items()},
     )
 

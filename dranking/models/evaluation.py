@@ -56,17 +56,18 @@ class Evaluation:
         return self.summary.n_queries
 
     @property
-    def n_excluded(self) -> int:
-        """Number of queries that at least one measure excludes."""
-        return self.summary.n_excluded
+    def excluded(self) -> dict[str, int]:
+        """Number of queries that each measure excludes."""
+        return self.summary.excluded
 
     def __repr__(self) -> str:
-        means = ", ".join(f"{name} {mean:.4f}" for name, mean in self.metrics.items())
-        left_out = f", {self.n_excluded:,} of them left out" if self.n_excluded else ""
+        n = self.n_queries
+        counts = {name: f" of {n - k:,}" if k else "" for name, k in self.excluded.items()}
+        means = [f"{name} {mean:.4f}{counts[name]}" for name, mean in self.metrics.items()]
         found = self.trained_on
         leaks = found is not None and (found.n_trained_on or found.n_other_documents)
         said = f"; {found.text}" if found is not None and leaks else ""
-        return f"Evaluation({means}; {self.n_queries:,} queries{left_out}{said})"
+        return f"Evaluation({', '.join(means)}; {n:,} queries{said})"
 
     def to_frame(self) -> pd.DataFrame:
         """Value of each measure for each query, as a pandas DataFrame.
@@ -80,7 +81,7 @@ class Evaluation:
         return frame
 
     def as_json(self) -> dict[str, Any]:
-        """``{"metrics", "n_queries", "n_excluded", "trained_on"}``, for JSON."""
+        """``{"metrics", "n_queries", "excluded", "trained_on"}``, for JSON."""
         found = None if self.trained_on is None else self.trained_on.as_json()
         return {**self.summary.as_json(), "trained_on": found}
 

@@ -36,7 +36,10 @@ def page_of(content: Content, title: str = "Ranking model") -> Page:
     what, size = of_model.size_of(content.model)
     facts.append((what, f"{size:,}"))
     if content.challenger is not None:
-        facts.append(("judged queries", f"{content.challenger.n_queries:,}"))
+        n = content.challenger.n_queries
+        n_counted = n - content.challenger.summary().excluded[content.metric]
+        counted = f"{n:,}" if n_counted == n else f"{n_counted:,} of {n:,} count"
+        facts.append(("judged queries", counted))
     good = None
     if content.verdict is not None:
         is_postponed = content.verdict["decision"] == "postponed"

@@ -162,7 +162,7 @@ def test_aggregate__leaves_out_excluded_queries():
         {"map": np.array([1.0, NAN, 0.5]), "auc": np.array([NAN, 0.25, 0.75])},
     )
     assert summary.metrics == {"map": 0.75, "auc": 0.5}
-    assert (summary.n_queries, summary.n_excluded) == (3, 2)
+    assert summary.n_queries == 3
     assert summary.excluded == {"map": 1, "auc": 1}
 
 
@@ -175,7 +175,11 @@ def test_aggregate__weights_multiply():
 def test_aggregate__mean_over_no_queries_is_null_in_json():
     for weights in (None, np.zeros(2)):
         summary = aggregate({"map": np.array([NAN, NAN])}, weights)
-        assert summary.as_json() == {"metrics": {"map": None}, "n_queries": 2, "n_excluded": 2}
+        assert summary.as_json() == {
+            "metrics": {"map": None},
+            "n_queries": 2,
+            "excluded": {"map": 2},
+        }
     assert aggregate({"map": np.empty(0)}).n_queries == 0
     assert np.isnan(aggregate({"map": np.ones(2)}, np.zeros(2)).metrics["map"])
 

@@ -23,7 +23,7 @@ def test_of_block_and_concatenate():
     assert joined.convention == "standard"
     summary = joined.summary()
     assert summary.metrics == {"map": 0.875}
-    assert summary.n_excluded == 1
+    assert summary.excluded == {"map": 1}
 
 
 def test_concatenate__nothing():

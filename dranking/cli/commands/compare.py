@@ -83,11 +83,13 @@ def compare(
             f"{format_value(m.p_value)} ({format_value(m.p_holm)})",
             format_value(m.p_permutation),
             f"{m.wins} / {m.ties} / {m.losses}",
+            m.n_queries,
         )
         for m in result.metrics
     ]
     interval = f"A - B [{confidence:.0%}]"
     headings = ["metric", "A", "B", interval, "p (Holm)", "p of signs", "win / tie / loss"]
+    headings.append("queries that count")
     print_table(f"A = {a}, B = {scored[1]}: {result.n_queries:,} queries", headings, rows)
     for name, overlap in result.trained_on.items():
         if overlap is not None:

@@ -107,8 +107,9 @@ def _print_means(result: Evaluation, convention: str, as_json: bool) -> None:
     if as_json:
         print_json(result.as_json())
         return
-    left_out = f", {result.n_excluded:,} of them left out" if result.n_excluded else ""
-    title = f"{result.n_queries:,} queries{left_out}, {convention} convention"
-    print_table(title, ["metric", "mean"], list(result.metrics.items()))
+    n, excluded = result.n_queries, result.summary.excluded
+    rows = [(name, mean, n - excluded[name]) for name, mean in result.metrics.items()]
+    title = f"{n:,} queries, {convention} convention"
+    print_table(title, ["metric", "mean", "queries that count"], rows)
     if result.trained_on is not None:
         print_line(result.trained_on.text)

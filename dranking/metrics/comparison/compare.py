@@ -128,9 +128,10 @@ class Comparison:
 
     def __repr__(self) -> str:
         found = [
-            f"{m.metric} {m.difference:+.4f} [{m.low:.4f}, {m.high:.4f}]" for m in self.metrics
+            f"{m.metric} {m.difference:+.4f} [{m.low:.4f}, {m.high:.4f}], {m.n_queries:,} queries"
+            for m in self.metrics
         ]
-        return f"Comparison(A - B: {', '.join(found)}; {self.n_queries:,} queries)"
+        return f"Comparison(A - B: {'; '.join(found)})"
 
     def to_frame(self) -> pd.DataFrame:
         """The comparison as a pandas DataFrame, a row for each measure."""
