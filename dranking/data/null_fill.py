@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,45 +16,59 @@ NullPolicy: TypeAlias = Literal["error", "zero", "minimum", "mean"]
 over the documents of the data set that have a value."""
 
 
-def check_policy(null: str) -> bool:
-    """Whether values may be missing under a policy; UsageError if there is no such policy."""
-    if null not in get_args(NullPolicy):
-        raise UsageError(f"null is {null!r}; choose from {', '.join(get_args(NullPolicy))}.")
-    return null != "error"
-
-
-def check_permitted(null: NullPolicy, fill: NullFill | None, owner: str) -> None:
-    """Check a policy that permits missing values where values for them are known already.
-
-    Parameters
-    ----------
-    null
-        The policy; "error" permits nothing that is not permitted already.
-    fill
-        The known values, or None.
-    owner
-        What knows them, for errors.
+def check_policy(null: str, null_indicator: bool = False) -> bool:
+    """Whether values may be missing under a policy.
 
     Raises
     ------
     UsageError
-        If no values are known, or they were found by another policy.
+        If there is no such policy, or features tell of missing values that are errors.
     """
-    if not check_policy(null):
-        return
-    if fill is None:
+    if null not in get_args(NullPolicy):
+        raise UsageError(f"null is {null!r}; choose from {', '.join(get_args(NullPolicy))}.")
+    if null_indicator and null == "error":
         raise UsageError(
-            f"null is {null!r}, but {owner} knows no value for missing ones: its data was read "
-            "without --null (null=, for retrain data.null). Read that data anew with it."
+            "null_indicator is for missing values, and null='error' refuses them: give null as "
+            "zero, minimum or mean, too."
         )
-    if null != fill.policy:
-        raise UsageError(
-            f"null is {null!r}, but in {owner} the {fill.policy} of the feature stands for a "
-            f"missing value. Give {fill.policy}, or begin anew with all of the data."
-        )
+    return null != "error"
+
+
+def indicator_name(column: str) -> str:
+    """Name of the feature that is 1 where a column lacks its value, and 0 elsewhere."""
+    return f"missing({column})"
 
 
 _LARGEST = float(np.finfo(np.float32).max)
+
+
+class NullRule(NamedTuple):
+    """The meaning of a missing value of training data.
+
+    Attributes
+    ----------
+    policy
+        What stands for the value.
+    indicator
+        Whether a further feature tells of the missing values of a column.
+    """
+
+    policy: NullPolicy = "error"
+    indicator: bool = False
+
+    @classmethod
+    def of(cls, null: NullPolicy, null_indicator: bool) -> NullRule:
+        """The rule of a caller; UsageError as of `check_policy`."""
+        check_policy(null, null_indicator)
+        return cls(null, null_indicator)
+
+    @property
+    def permits(self) -> bool:
+        """Whether values may be missing."""
+        return self.policy != "error"
+
+
+NO_NULLS = NullRule()
 
 
 class NullFill(BaseModel):
@@ -72,17 +86,24 @@ class NullFill(BaseModel):
     gaps
         Whether the training data lacks values of the feature. Where it lacks none, a missing value
         stays an error at prediction, unless the caller permits it.
+    indicates
+        For each feature that is 1 where a column lacks its value, and 0 elsewhere, the name of this
+        column, to which `values` and `gaps` belong; "" for every other feature. Empty if the
+        training asked for no such features.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     policy: Literal["zero", "minimum", "mean"]
     values: tuple[Annotated[float, Field(strict=True, ge=-_LARGEST, le=_LARGEST)], ...]
     gaps: tuple[Annotated[bool, Field(strict=True)], ...]
+    indicates: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _check_lengths(self) -> NullFill:
         if len(self.gaps) != len(self.values):
             raise ValueError(f"{len(self.gaps)} gaps for {len(self.values)} values")
+        if self.indicates and len(self.indicates) != len(self.values):
+            raise ValueError(f"{len(self.indicates)} indicates for {len(self.values)} values")
         return self
 
     @property
@@ -91,9 +112,26 @@ class NullFill(BaseModel):
         return len(self.values)
 
     @property
-    def by_policy(self) -> tuple[str, tuple[float, ...]]:
-        """The policy and the values, without the gaps, which grow with the data."""
-        return self.policy, self.values
+    def by_policy(self) -> tuple[str, tuple[float, ...], tuple[str, ...]]:
+        """The policy, values and indicators, without the gaps, which grow with the data."""
+        return self.policy, self.values, self.indicates if self.has_indicators else ()
+
+    @property
+    def indicators(self) -> NDArray[np.bool_]:
+        """(n_features,) whether the feature tells of missing values."""
+        return np.array(
+            [bool(of) for of in self.indicates or ("",) * len(self.values)], dtype=np.bool_
+        )
+
+    @property
+    def has_indicators(self) -> bool:
+        """Whether some features tell of missing values."""
+        return any(self.indicates)
+
+    @property
+    def rule(self) -> NullRule:
+        """The rule by which the values were found."""
+        return NullRule(self.policy, bool(self.indicates))
 
     @property
     def of_query(self) -> bool:
@@ -106,7 +144,20 @@ class NullFill(BaseModel):
             policy=self.policy,
             values=tuple(self.values[i] for i in columns),
             gaps=tuple(self.gaps[i] for i in columns),
+            indicates=tuple(self.indicates[i] for i in columns) if self.indicates else (),
         )
+
+    def with_indicators(self, names: Sequence[str], columns: Sequence[int]) -> NullFill:
+        """The values of these features, and of indicators of those at `columns` behind them."""
+        extended = self.restricted(np.array([*range(len(names)), *columns], dtype=np.intp))
+        before = self.indicates or ("",) * len(names)
+        indicates = (*before, *(names[i] for i in columns))
+        gaps = (*self.gaps, *(True for _ in columns))
+        return extended.model_copy(update={"indicates": indicates, "gaps": gaps})
+
+    def without_indicators(self) -> NullFill:
+        """The values of the same features, none of which is an indicator."""
+        return self.model_copy(update={"indicates": ()})
 
     def permitting(self) -> NullFill:
         """The same values where values of every feature may be missing."""
@@ -121,6 +172,43 @@ class NullFill(BaseModel):
         """The same values where `gaps` (n_features,) marks further features that lack values."""
         joined = np.asarray(self.gaps, dtype=np.bool_) | gaps
         return self.model_copy(update={"gaps": tuple(joined.tolist())})
+
+
+def check_permitted(null: NullRule, fill: NullFill | None, owner: str) -> None:
+    """Check a rule that permits missing values where values for them are known already.
+
+    Parameters
+    ----------
+    null
+        The rule; errors permit nothing that is not permitted already.
+    fill
+        The known values, or None.
+    owner
+        What knows them, for errors.
+
+    Raises
+    ------
+    UsageError
+        If no values are known, they were found by another policy, or the rule asks for indicators
+        of missing values and there are none.
+    """
+    if not null.permits:
+        return
+    if fill is None:
+        raise UsageError(
+            f"null is {null.policy!r}, but {owner} knows no value for missing ones: its data was "
+            "read without --null (null=, for retrain data.null). Read that data anew with it."
+        )
+    if null.policy != fill.policy:
+        raise UsageError(
+            f"null is {null.policy!r}, but in {owner} the {fill.policy} of the feature stands for "
+            f"a missing value. Give {fill.policy}, or begin anew with all of the data."
+        )
+    if null.indicator and not fill.indicates:
+        raise UsageError(
+            f"null_indicator: {owner} has no features that tell of missing values, and later data "
+            "has the features of earlier data. Begin anew with all of the data, or leave it out."
+        )
 
 
 def joined_fill(

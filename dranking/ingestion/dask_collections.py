@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
-from dranking.data.null_fill import NullPolicy, check_policy
+from dranking.data.null_fill import NO_NULLS, NullRule
 from dranking.data.roles import QID, RELEVANCE, Columns
 from dranking.data.tables.alignment import (
     in_no_order,
@@ -124,7 +124,7 @@ def training_dataset(
     *,
     qid: Any = None,
     query_weights: Any = None,
-    null: NullPolicy = "error",
+    null: NullRule = NO_NULLS,
     executor: Any = None,
 ) -> Dataset:
     """The arguments of `as_dataset` as training data, whose missing values are filled.
@@ -134,14 +134,15 @@ def training_dataset(
     UsageError
         If there is no such policy, or a data set comes with one.
     """
-    nullable = check_policy(null)
-    if nullable and isinstance(X, Dataset):
+    if null.permits and isinstance(X, Dataset):
         raise UsageError(
             "null: not for a data set, whose missing values were filled when it was made: pass "
             "null= to open_dataset, from_table or from_arrays."
         )
     run = get_executor(executor)
-    data = as_dataset(X, y, qid=qid, query_weights=query_weights, nullable=nullable, executor=run)
+    data = as_dataset(
+        X, y, qid=qid, query_weights=query_weights, nullable=null.permits, executor=run
+    )
     return filled(data, null, blocks_on(run))
 
 

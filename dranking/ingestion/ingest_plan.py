@@ -42,7 +42,7 @@ from dranking.ingestion.order_rows import (
 )
 from dranking.ingestion.rows.plan_parquet import ColumnRules
 from dranking.ingestion.rows.repeated_query import repeated_query
-from dranking.ingestion.rows.row_rules import RowRules, known_fill
+from dranking.ingestion.rows.row_rules import RowRules, known_fill, raw_columns_of
 from dranking.ingestion.rows.scan import hashes_of_any_type, ids_with, known_hashes
 from dranking.ingestion.rows.scratch import Scratch
 from dranking.ingestion.rows.segments import StoredBlocks, Work
@@ -131,7 +131,10 @@ def open_source(
     _check_options(request, form, str(paths[0]))
     if form == "directory":
         data = open_dataset(paths)
-        return data if rules.known is None else by_name(data, rules.known, str(paths[0]))
+        known = rules.known
+        if before is not None and known is not None and data.fill is not None:
+            known = known._replace(names=before.feature_names)
+        return data if known is None else by_name(data, known, str(paths[0]))
     if form == "parquet":
         return open_parquet(request.executor, paths, rules, request.where)
     if form == "text":
@@ -140,7 +143,7 @@ def open_source(
             paths,
             scratch,
             rules.nullable,
-            n_features=request.rows.n_features if before is None else before.n_features,
+            n_features=request.rows.n_features if before is None else len(raw_columns_of(before)),
             sparse=request.rows.sparse if before is None else before.is_sparse,
         )
     assert_never(form)

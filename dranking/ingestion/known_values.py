@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from dranking.data.column_forms import Scaling
-from dranking.data.filling import fill_from
+from dranking.data.filling import ColumnSummary, column_summary, fill_from, with_indicators
 from dranking.data.null_fill import NullFill, NullPolicy
 from dranking.data.roles import Columns
-from dranking.data.scaling import FeatureMoments, feature_moments, merged_moments
 from dranking.engine.executor import Executor
 from dranking.engine.tile_tasks import given
 from dranking.files.places import Place
@@ -33,8 +32,8 @@ class KnownValues:
 
 def measure_source(
     source: Any, columns: Columns, rows: RowRules, folder: Place, executor: Executor
-) -> tuple[tuple[str, ...], FeatureMoments]:
-    """Names of the features of a source, and moments of the values that are there.
+) -> tuple[tuple[str, ...], ColumnSummary]:
+    """Names of the columns of a source, and a summary of their values and gaps.
 
     Parameters
     ----------
@@ -56,32 +55,46 @@ def measure_source(
     try:
         plan = make_plan(request, open_source(request, scratch, None), scratch.part("0"), 0, None)
         shared = executor.submit(given, plan.source, name="source")
-        parts = measured(executor, plan, shared, feature_moments, merged_moments)
-        return plan.feature_names, reduce(merged_moments, parts)
+        summary = partial(column_summary, grouped=rows.null_indicator)
+        parts = measured(executor, plan, shared, summary, ColumnSummary.merged)
+        return plan.feature_names, reduce(ColumnSummary.merged, parts)
     finally:
         scratch.clear()
 
 
 def known_values(
     names: tuple[str, ...],
-    moments: Iterable[FeatureMoments],
+    summaries: Iterable[ColumnSummary],
     null: NullPolicy,
     earlier: HasFill | None = None,
 ) -> KnownValues:
-    """The values for missing ones from the moments of several sources.
+    """The values for missing ones from the summaries of several sources.
 
     Parameters
     ----------
     names
-        Names of the features.
-    moments
-        The moments of each source.
+        Names of the columns.
+    summaries
+        The summary of each source.
     null
         "zero", "minimum" or "mean".
     earlier
-        A model whose values are kept, where it has a feature and the same policy.
+        A model whose values are kept, where it has a column and the same policy; indicators of
+        missing values that it has are made in any case.
+
+    Raises
+    ------
+    DataError
+        If a column has the name of an indicator.
     """
-    fill = fill_from(reduce(merged_moments, moments), null)
-    if earlier is None or earlier.fill is None or earlier.fill.policy != null:
+    found = reduce(ColumnSummary.merged, summaries)
+    fill = fill_from(found.moments, null)
+    columns = set() if found.groups is None else {*found.groups.firsts}
+    if earlier is not None and earlier.fill is not None:
+        columns |= {names.index(of) for of in earlier.fill.indicates if of in names}
+        if earlier.fill.policy == null:
+            fill = fill.keeping(names, values_of(earlier))
+    if found.groups is None and not columns:
         return KnownValues(names, fill)
-    return KnownValues(names, fill.keeping(names, values_of(earlier)))
+    made = with_indicators(names, fill, sorted(columns))
+    return KnownValues(made.names, made.fill or fill)

@@ -119,8 +119,8 @@ def needed_features(scorer: Any) -> Collection[str] | None:
     if isinstance(scorer, str):
         return (scorer,)
     if isinstance(scorer, LinearModel):
-        # Forms of the features of a table are computed; other data may hold forms as columns.
-        return {*scorer.feature_names, *source_names(scorer.feature_names, scorer.transforms)}
+        # Forms and indicators of a table are computed; other data may hold them as columns.
+        return {*scorer.feature_names, *source_names(scorer.feature_names, scorer.preparation)}
     if hasattr(scorer, "fitted_model"):
         return needed_features(scorer.fitted_model())
     if not hasattr(scorer, "predict"):

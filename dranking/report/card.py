@@ -237,7 +237,9 @@ def _missing_values(model: LinearModel, fill: NullFill) -> dict[str, Any]:
         {"feature": name, "value": value, "missing_in_training": gap}
         for name, (value, gap) in known.items()
     ]
-    return {"policy": fill.policy, "values": values}
+    told = zip(model.feature_names, fill.indicates, strict=True) if fill.indicates else ()
+    indicators = [{"feature": name, "of": of} for name, of in told if of]
+    return {"policy": fill.policy, "values": values, "indicators": indicators}
 
 
 def _bilinear(model: BilinearModel) -> dict[str, Any]:

@@ -122,4 +122,4 @@ def _training_data(train: Any, model: LinearModel, executor: Executor) -> Datase
     if isinstance(train, Dataset) or model.fill is None:
         return as_dataset(train)
     rows = as_dataset(train, nullable=True, executor=executor)
-    return filled(rows, model.fill.policy, blocks_on(executor), values_of(model))
+    return filled(rows, model.fill.rule, blocks_on(executor), values_of(model))

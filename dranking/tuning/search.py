@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullPolicy
+from dranking.data.null_fill import NullPolicy, NullRule
 from dranking.data.roles import DEFAULT_COLUMNS
 from dranking.data.tables.any_table import is_dask_frame, is_table
 from dranking.engine.choose_executor import get_executor
@@ -70,6 +70,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     rule: Rule = "best",
     feature_penalty: float = 0.0,
     null: NullPolicy = "error",
+    null_indicator: bool = False,
     time_limit: float | None = None,
     executor: Any = None,
 ) -> TuningResult:
@@ -129,7 +130,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         a statistics store can take the place of its data.
     rule, feature_penalty
         How a point of the grid is chosen; see `dranking.tuning.choice.choose`.
-    null
+    null, null_indicator
         The meaning of a missing value of `train`, as in `LinearRanker.fit`. These values alone are
         fitted once, to all training data, also where queries are held out.
     time_limit
@@ -155,7 +156,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         and the data is a statistics store.
     """
     run = get_executor(executor)
-    train = training_dataset(train, null=null, executor=run)
+    train = training_dataset(train, null=NullRule.of(null, null_indicator), executor=run)
     nullable = train.fill is not None
     values = _named(grid)
     is_default = "regularization" not in values and model == "greedy-rankrls"

@@ -92,7 +92,10 @@ def _missing(fill: NullFill | None) -> str:
     """What stands for missing values, in words."""
     if fill is None:
         return "an error"
-    return f"the {fill.policy} of {sum(fill.gaps):,} features; of others, an error without --null"
+    n_told = sum(fill.indicators.tolist())
+    n_filled = sum(fill.gaps) - n_told
+    told = f"; {n_told:,} features tell of them" if n_told else ""
+    return f"the {fill.policy} of {n_filled:,} features; of others, an error without --null{told}"
 
 
 def _fill(fill: NullFill | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dranking.files.places import Place
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
-    from dranking.data.null_fill import NullPolicy
+    from dranking.data.null_fill import NullRule
     from dranking.data.roles import Columns, KnownFeatures
     from dranking.models.linear.model import LinearModel
 
@@ -73,6 +73,15 @@ class ColumnOptions:
             "only permits them where the training data lacks none."
         ),
     ] = "error"
+    null_indicator: Annotated[
+        bool,
+        typer.Option(
+            "--null-indicator",
+            help="Beside --null: a further feature, such as missing(bm25), is 1 where the column "
+            "lacks a value and 0 elsewhere; one for all columns with the same gaps. Data that is "
+            "added later has those of the first data without this option.",
+        ),
+    ] = False
 
     @property
     def columns(self) -> Columns:
@@ -90,27 +99,40 @@ class ColumnOptions:
         )
 
     @property
+    def rule(self) -> NullRule:
+        """The meaning of a missing value of training data."""
+        from dranking.data.null_fill import NullRule
+
+        return NullRule.of(self.null, self.null_indicator)
+
+    @property
     def words(self) -> list[str]:
         """The options that differ from their defaults, as words of a command line."""
         given = [(f, getattr(self, f.name)) for f in fields(self)]
         chosen = [(f.name, value) for f, value in given if value != f.default]
-        return [word for name, value in chosen for word in (f"--{name.replace('_', '-')}", value)]
+        words = [(f"--{name.replace('_', '-')}", value) for name, value in chosen]
+        return [w for word, value in words for w in ((word,) if value is True else (word, value))]
 
     def open(self, path: Place) -> Dataset:
         """Open data for training."""
-        return self._open(path, self.columns, self.null)
+        return self._open(path, self.columns, self.rule)
 
     def open_relabelled(self, path: Place) -> Dataset:
         """Open data that gets other labels; the column of grades may be absent if none is named."""
         is_named = self.relevance_column != ColumnOptions().relevance_column
-        return self._open(path, replace(self.columns, labelled=is_named), self.null)
+        return self._open(path, replace(self.columns, labelled=is_named), self.rule)
 
     def open_later(self, path: Place, train: Dataset | None = None) -> Dataset:
         """Open data that takes the values of training data for missing ones.
 
         Where the training data is given, its features are read, and others are passed over.
         """
-        needed = None if train is None else train.feature_names
+        from dranking.data.column_forms import source_names
+
+        needed = None
+        if train is not None:
+            names = train.feature_names
+            needed = {*names, *source_names(names, train.preparation)}
         return self._open(path, replace(self.columns.nullable_if(True), needed=needed))
 
     def open_added(self, path: Place, known: KnownFeatures) -> Dataset:
@@ -126,7 +148,11 @@ class ColumnOptions:
         if model.fill is None or data_form([path]) == "directory":
             return self._open(path, self.columns)
         rows = self._open(path, self.columns.nullable_if(True))
-        return filled(rows, model.fill.policy, kept=values_of(model))
+        return filled(rows, model.fill.rule, kept=values_of(model))
+
+    def permitting(self, model: LinearModel) -> LinearModel:
+        """The model that fills the missing values that these options permit."""
+        return model.permitting_nulls(self.null, self.null_indicator)
 
     def open_judged(self, path: Place, needed: Columns) -> Dataset:
         """Open judged data for scorers that need these columns; others are passed over."""
@@ -163,7 +189,10 @@ class ColumnOptions:
             self.columns, needed=needed.needed, score=needed.score, nullable=needed.nullable
         )
 
-    def _open(self, path: Place, columns: Columns, null: NullPolicy = "error") -> Dataset:
+    def _open(self, path: Place, columns: Columns, rule: NullRule | None = None) -> Dataset:
         from dranking.ingestion.open import open_dataset
 
-        return open_dataset(path, columns=columns, where=self.where, null=null)
+        if rule is None:
+            return open_dataset(path, columns=columns, where=self.where)
+        null, told = rule
+        return open_dataset(path, columns=columns, where=self.where, null=null, null_indicator=told)

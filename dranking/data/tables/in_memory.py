@@ -15,7 +15,7 @@ from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock,
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
-from dranking.data.null_fill import NullFill, NullPolicy, check_policy
+from dranking.data.null_fill import NullFill, NullPolicy, NullRule
 from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, QID, RELEVANCE, Columns, Roles
 from dranking.data.steps import Filling, every_gap, fill_of, scalings_of
 from dranking.data.tables.alignment import aligned, weights_of_queries
@@ -90,13 +90,13 @@ class MemoryDataset(Dataset):
     def filled(self, fill: NullFill | None, filling: Filling | None = None) -> MemoryDataset:
         """The data set with values for missing ones; blocks without gaps are shared."""
         chosen = filling or every_gap(self.feature_names, fill)
-        blocks = [chosen.apply(block) for block in self._blocks]
-        data = MemoryDataset(blocks, self.feature_names, self.transforms, self.roles)
+        blocks = [chosen.of_columns(block) for block in self._blocks]
+        data = MemoryDataset(blocks, chosen.names, self.transforms, self.roles)
         data.fill = fill
         return data
 
 
-def from_arrays(
+def from_arrays(  # noqa: PLR0913 - one call with keywords
     X: Any,
     y: Any,
     qid: Any,
@@ -105,6 +105,7 @@ def from_arrays(
     doc_ids: Any = None,
     feature_names: Sequence[str] | None = None,
     null: NullPolicy = "error",
+    null_indicator: bool = False,
     max_documents: int = MAX_BLOCK_DOCUMENTS,
 ) -> MemoryDataset:
     """Make a data set from features, relevance and query ids in memory.
@@ -135,6 +136,8 @@ def from_arrays(
     null
         The meaning of a missing value of `X`: "error"; or "zero", "minimum" or "mean", that of the
         feature over all documents. Models that are trained on the data set record the values.
+    null_indicator
+        Beside `null`: whether further features tell of missing values, as in `LinearRanker.fit`.
     max_documents
         Largest number of documents in a block, unless a single query is larger.
 
@@ -152,7 +155,7 @@ def from_arrays(
     DataWarning
         If values are joined to rows by the labels of an index in another order.
     """
-    nullable = check_policy(null)
+    rule = NullRule.of(null, null_indicator)
     rows = rows_in_memory(
         X,
         y,
@@ -160,10 +163,10 @@ def from_arrays(
         query_weights=query_weights,
         doc_ids=doc_ids,
         feature_names=feature_names,
-        nullable=nullable,
+        nullable=rule.permits,
         max_documents=max_documents,
     )
-    return filled(rows, null)
+    return filled(rows, rule)
 
 
 def rows_in_memory(
@@ -223,6 +226,7 @@ def from_table(
     columns: Columns | Mapping[str, Any] = DEFAULT_COLUMNS,
     *,
     null: NullPolicy = "error",
+    null_indicator: bool = False,
     max_documents: int = MAX_BLOCK_DOCUMENTS,
 ) -> MemoryDataset:
     """Make a data set from a flat table in memory, one row per document.
@@ -236,7 +240,7 @@ def from_table(
         count as applied.
     columns
         The roles of the columns: `Columns`, or a mapping such as ``{"qid": "query_id"}``.
-    null
+    null, null_indicator
         The meaning of a missing feature value, as in `from_arrays`.
     max_documents
         Largest number of documents in a block, unless a single query is larger.
@@ -272,7 +276,8 @@ def from_table(
     >>> ds.n_queries, ds.n_documents, ds.feature_names
     (1, 2, ('bm25',))
     """
-    columns = Columns.of(columns).nullable_if(check_policy(null))
+    rule = NullRule.of(null, null_indicator)
+    columns = Columns.of(columns).nullable_if(rule.permits)
     check_index(table, columns)
     table = as_table(table)
     layout = find_layout(table.schema, columns, TABLE)
@@ -295,7 +300,7 @@ def from_table(
     blocks = _blocks(block, query_ptr, max_documents)
     data = MemoryDataset(blocks, names, scalings_of(steps), layout.roles)
     data.fill, data.has_nulls = fill_of(steps), bool(may_miss.any())
-    return filled(data, null)
+    return filled(data, rule)
 
 
 def _blocks(

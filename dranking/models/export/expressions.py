@@ -43,6 +43,7 @@ def vespa(terms: Sequence[Term], name: str) -> str:
         " " * 12,
         log=_vespa_log,
         filled=lambda x, value: f"if (isNan({x}), {value}, {x})",
+        indicator=lambda x: f"if (isNan({x}), 1, 0)",
     )
     return (
         f"rank-profile {name} inherits default {{\n"
@@ -64,6 +65,7 @@ def sql(terms: Sequence[Term], name: str) -> str:
         literal=_sql_literal,
         log=_sql_log,
         filled=lambda x, value: f"COALESCE({x}, {value})",
+        indicator=lambda x: f"CASE WHEN {x} IS NULL THEN 1e0 ELSE 0e0 END",
     )
     return f"-- score of the ranking model {comment}\n{score}\n"
 
@@ -99,7 +101,7 @@ def python(terms: Sequence[Term], name: str) -> str:
     """
     quantiles = any(isinstance(term.form, Quantile) for term in terms)
     logs = any(isinstance(term.form, Log) for term in terms)
-    may_miss = {term.name for term in terms if term.missing is not None}
+    may_miss = {term.name for term in terms if term.missing is not None or term.is_indicator}
     lines = [
         f'"""Score of the ranking model {_in_docstring(name)}; higher ranks first."""',
         "",
@@ -124,6 +126,7 @@ def python(terms: Sequence[Term], name: str) -> str:
             wrap="()",
             log=lambda x: f"copysign(log1p(abs({x})), {x})",
             filled=lambda x, value: f"filled({x}, {value})",
+            indicator=lambda x: f"float(filled({x}, None) is None)",
         ),
     ]
     return "\n".join(lines) + "\n"
@@ -172,6 +175,7 @@ def _sum(
     *,
     log: Callable[[str], str],
     filled: Callable[[str, str], str],
+    indicator: Callable[[str], str],
     literal: Callable[[float], str] = repr,
     wrap: str = "",
 ) -> str:
@@ -179,7 +183,9 @@ def _sum(
     parts = []
     for place, term in enumerate(terms):
         value = reference(term.name)
-        if term.missing is not None:
+        if term.is_indicator:
+            value = indicator(value)
+        elif term.missing is not None:
             value = filled(value, _signed(term.missing, literal))
         if isinstance(term.form, Log):
             value = log(value)

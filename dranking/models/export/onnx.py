@@ -38,13 +38,16 @@ def onnx(terms: Sequence[Term], name: str) -> bytes:
     logged = np.array([term.form is not None for term in terms])
     nodes = []
     value = raw = "features"
-    if any(term.missing is not None for term in terms):
+    told = np.array([term.is_indicator for term in terms])
+    if told.any() or any(term.missing is not None for term in terms):
         gaps = [np.nan if term.missing is None else term.missing for term in terms]
-        constants["for_missing"] = np.array(gaps, dtype=np.float32)
+        constants["for_missing"] = np.where(told, 1, gaps).astype(np.float32)
+        constants |= {"told": told, "present": np.array(0, dtype=np.float32)}
         value = raw = "filled"
         nodes = [
             helper.make_node("IsNaN", ["features"], ["is_missing"]),
-            helper.make_node("Where", ["is_missing", "for_missing", "features"], [raw]),
+            helper.make_node("Where", ["told", "present", "features"], ["values"]),
+            helper.make_node("Where", ["is_missing", "for_missing", "values"], [raw]),
         ]
     if logged.any():
         one, zero = np.array(1, dtype=np.float32), np.array(0, dtype=np.float32)

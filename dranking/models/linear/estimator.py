@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from dranking.data.column_forms import Scaling, source_names
 from dranking.data.dataset import Dataset
 from dranking.data.forms_dataset import before_scaling
-from dranking.data.null_fill import NullFill, NullPolicy
+from dranking.data.null_fill import NullFill, NullPolicy, NullRule
 from dranking.data.scaling import Normalize, scaled
 from dranking.data.steps import Steps
 from dranking.data.tables.alignment import aligned
@@ -95,6 +95,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         qid: Any = None,
         query_weights: Any = None,
         null: NullPolicy = "error",
+        null_indicator: bool = False,
         executor: Any = None,
     ) -> Self:
         """Fit the weights.
@@ -124,6 +125,10 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             The meaning of a missing value where `X` is no data set: "error"; or "zero", "minimum"
             or "mean", that of the feature over all documents. The model records the values and
             scores with them.
+        null_indicator
+            Whether a further feature, such as ``missing(bm25)``, is 1 where the column lacks a
+            value and 0 elsewhere: one for all columns that lack values in the same documents, with
+            the name of the first. It is not scaled and has no forms.
         executor
             "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -142,7 +147,8 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         run = get_executor(executor)
-        dataset = self._training_data(X, y, qid, query_weights, null, run)
+        rule = NullRule.of(null, null_indicator)
+        dataset = self._training_data(X, y, qid, query_weights, rule, run)
         check_training_data(dataset)
         return self._set_weights(dataset, self._fit(dataset, run))._record([(dataset, False)], run)
 
@@ -302,7 +308,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         return {}
 
     def _training_data(
-        self, X: Any, y: Any, qid: Any, query_weights: Any, null: NullPolicy, executor: Executor
+        self, X: Any, y: Any, qid: Any, query_weights: Any, null: NullRule, executor: Executor
     ) -> Dataset:
         """The arguments of `fit` as a data set, a view of it filled, and scaled by `normalize`."""
         dataset = training_dataset(
@@ -314,7 +320,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
 
     def _set_weights(self, dataset: Dataset, coef: NDArray[np.float64]) -> Self:
         self.coef_ = coef
-        sources = dict.fromkeys(source_names(dataset.feature_names, dataset.transforms))
+        sources = dict.fromkeys(source_names(dataset.feature_names, dataset.preparation))
         self.feature_names_in_ = np.array(list(sources), dtype=object)
         self.n_features_in_ = len(sources)
         self.feature_names_ = dataset.feature_names

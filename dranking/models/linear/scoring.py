@@ -13,10 +13,10 @@ from scipy import sparse
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.column_forms import Scaling, forms_of, source_names
 from dranking.data.dataset import Dataset, check_features_there
-from dranking.data.steps import Filling, Steps, fill_of, missing_steps
+from dranking.data.steps import Filling, Steps, fill_of, missing_steps, scalings_of
 from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table
-from dranking.data.tables.recorded_steps import recorded_steps
+from dranking.data.tables.recorded_steps import FILL_KEY, recorded_steps
 from dranking.errors import DataError, UsageError
 from dranking.files.places import is_path
 from dranking.ingestion.collections.scores import lazy_scores
@@ -62,9 +62,11 @@ def table_scores(
     if is_dask(X):
         return _lazy_scores(X, names, weights, steps, qid=qid, model=model)
     qid = aligned(X, qid=qid)["qid"]
+    X = as_table(X) if is_table(X) else X
     used = np.flatnonzero(weights if weights.ndim == 1 else weights.any(axis=1))
     # Several columns of a model may be forms of one feature.
-    sources = source_names(names, steps)
+    is_filled = is_table(X) and FILL_KEY in (X.schema.metadata or {})
+    sources = source_names(names, scalings_of(steps) if is_filled else steps)
     columns = {name: i for i, name in enumerate(dict.fromkeys(sources))}
     wanted = np.array([columns[sources[i]] for i in used.tolist()], dtype=np.intp)
     read, places = np.unique(wanted, return_inverse=True)
@@ -75,7 +77,7 @@ def table_scores(
     # Rows are refused where their values are read, with their place, unless the model fills gaps.
     nullable = np.zeros(len(read), dtype=np.bool_)
     if fill is not None:
-        nullable[places] = fill.gaps
+        np.logical_or.at(nullable, places, fill.gaps)
     at_used = [sources[i] for i in used.tolist()]
     missing = missing_steps(at_used, needed, present, has_nulls=bool(nullable.any()))
     if qid is None and any(each.of_query for each in missing):
@@ -110,10 +112,9 @@ def _used_columns(
 ) -> tuple[Any, Steps]:
     """The columns of rows in memory that a model needs, in order, and their recorded steps."""
     if is_table(X):
-        table, wanted = as_table(X), [names[i] for i in used]
-        check_features_there(wanted, table.column_names)
-        present = recorded_steps([("the table", table.schema)], wanted)
-        return table.select(wanted), present
+        wanted = [names[i] for i in used]
+        check_features_there(wanted, X.column_names)
+        return X.select(wanted), recorded_steps([("the table", X.schema)], wanted)
     X = X if hasattr(X, "shape") else np.asarray(X)
     _check_width(X, names, model)
     if len(used) < len(names):
@@ -212,7 +213,7 @@ def locate_features(
         rows of a query lie apart and its features need a scaling by all documents of the query.
     """
     if forms_of(dataset.transforms) is None:
-        names = source_names(names, steps)
+        names = source_names(names, steps if dataset.fill is None else scalings_of(steps))
     columns = dataset.columns_of(names)
     present = tuple(step.restricted(columns) for step in dataset.preparation)
     missing = missing_steps(names, steps, present, dataset.has_nulls)

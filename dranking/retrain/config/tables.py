@@ -91,6 +91,7 @@ class DataConfig(BaseModel):
     holdout_overlap: Literal["leave-out", "error"] = "leave-out"
     window: PositiveInt | None = None
     null: NullPolicy = "error"
+    null_indicator: bool = False
     n_features: PositiveInt | None = None
     sparse: bool = False
     regroup: bool = False

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
+from dranking.data.filling import ColumnSummary
+from dranking.data.null_fill import indicator_name
 from dranking.data.roles import KnownFeatures
-from dranking.data.scaling import FeatureMoments
 from dranking.errors import UsageError
 from dranking.ingestion.known_values import known_values
 from dranking.models.linear.model import LinearModel
@@ -48,7 +49,9 @@ def known_features(run: Run) -> KnownFeatures | None:
         return KnownFeatures(tuple(data.features), "data.features", may_lack)
     if champion is None or data.n_features is not None:
         return None
-    names = tuple(name for name in champion.feature_names if name not in data.exclude)
+    made = set(map(indicator_name, champion.feature_names)) if data.null_indicator else set()
+    left_out = {*data.exclude, *made}
+    names = tuple(name for name in champion.feature_names if name not in left_out)
     owner = f"the training data of the champion, version {run.rival},"
     return KnownFeatures(names, owner, may_lack, ", or name the features in data.features")
 
@@ -77,7 +80,7 @@ def with_known_values(run: Run, parts: Parts) -> Parts:
             "no data serves both; keep its policy, or begin a new registry."
         )
     names: Sequence[str] = ()
-    moments: list[FeatureMoments] = []
+    summaries: list[ColumnSummary] = []
     for source in run.sources["train"]:
         if source.name in DIGITS:  # which lack no value
             continue
@@ -85,8 +88,8 @@ def with_known_values(run: Run, parts: Parts) -> Parts:
             found, of_part = parts.measure(source)
             names = names or found
             parts = parts.with_features_of(found, source)
-            moments.append(of_part)
-    known = known_values(tuple(names), moments, null, champion) if moments else None
+            summaries.append(of_part)
+    known = known_values(tuple(names), summaries, null, champion) if summaries else None
     return replace(parts, known=known)
 
 

@@ -17,6 +17,7 @@ from dranking.errors import DataError
 from dranking.files.places import Place
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.ingestion.known_values import KnownValues
+from dranking.ingestion.rows.row_rules import raw_columns_of
 from dranking.models.evaluation import Evaluation, evaluate
 from dranking.models.export.formats import SUFFIXES, export_model
 from dranking.models.linear.model import LinearModel, load_model
@@ -107,7 +108,7 @@ class LinearWorkflow:
         for source in run.sources["train"]:
             with set_aside_if_wrong(run, source):
                 [part] = self._parts.open([source])
-            self._parts = self._parts.with_features_of(part.feature_names, source)
+            self._parts = self._parts.with_features_of(raw_columns_of(part), source)
         for sources in judged.values():
             self._parts.open(sources)
         found = {}
