@@ -126,7 +126,7 @@ def python(terms: Sequence[Term], name: str) -> str:
             wrap="()",
             log=lambda x: f"copysign(log1p(abs({x})), {x})",
             filled=lambda x, value: f"filled({x}, {value})",
-            indicator=lambda x: f"float(filled({x}, None) is None)",
+            indicator=lambda x: f"filled({x}, None) is None",
         ),
     ]
     return "\n".join(lines) + "\n"

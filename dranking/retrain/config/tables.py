@@ -54,6 +54,9 @@ class DataConfig(BaseModel):
         The value that stands for a missing feature value, as in `dranking ingest`: "error", "zero",
         "minimum" or "mean". The values are fitted to the training parts of the first run; later
         runs keep them.
+    null_indicator
+        Whether features such as ``missing(bm25)`` tell of missing values, for each column with gaps
+        in the training parts of the first run; later runs keep them.
     n_features, sparse, regroup
         Options of `dranking ingest` for text.
     qid, docid, relevance, weight
