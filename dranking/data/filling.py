@@ -17,7 +17,8 @@ from dranking.data.gap_groups import GapGroups, gap_groups, merged_gaps
 from dranking.data.null_fill import (
     NullFill,
     NullPolicy,
-    NullRule,
+    ValueRule,
+    check_origins,
     check_permitted,
     indicator_name,
 )
@@ -36,7 +37,7 @@ AnyDataset = TypeVar("AnyDataset", bound=Dataset)
 
 def filled(
     dataset: AnyDataset,
-    null: NullRule,
+    null: ValueRule,
     map_blocks: MapBlocks = blocks_here,
     kept: Mapping[str, float] = MappingProxyType({}),
 ) -> AnyDataset:
@@ -63,7 +64,8 @@ def filled(
     """
     if not null.permits:
         return dataset
-    if dataset.fill is not None:
+    origins = dataset.fill
+    if dataset.fill is not None and dataset.fill.fills:
         check_permitted(null, dataset.fill, "the data")
         how = filling(dataset.feature_names, dataset.fill.permitting(), (), dataset.transforms)
         return dataset.filled(dataset.fill, how)  # type: ignore[return-value]
@@ -73,6 +75,7 @@ def filled(
     found = reduce(ColumnSummary.merged, map_blocks(summary, dataset))
     fill = fill_from(found.moments, null.policy, dataset.n_documents)
     fill = fill.keeping(dataset.feature_names, kept)
+    fill = fill if origins is None else fill.with_origins(origins.origin_of_each)
     if found.groups is None:
         return dataset.filled(fill)  # type: ignore[return-value]
     made = with_indicators(dataset.feature_names, fill, found.groups.firsts)
@@ -152,7 +155,7 @@ def with_steps_of(
     """
     scalings, fill = scalings_of(needed), fill_of(needed)
     added = missing_transforms(scalings, dataset.transforms)
-    if dataset.fill is not None:
+    if dataset.fill is not None and dataset.fill.fills:
         check_filled_alike(dataset.feature_names, fill, dataset.fill)
     if dataset.has_nulls or fill is not None:
         dataset = filled_as(dataset, names, fill, scalings, permits=permits)
@@ -179,12 +182,17 @@ def filled_as(
         Whether a value may be missing also where `fill` says that none was.
     """
     sources, how = None, fill
+    is_filled = dataset.fill is not None and dataset.fill.fills
+    columns = source_names(names, () if fill is None or is_filled else (fill,))
+    at = dataset.columns_of(columns)
+    present = None if dataset.fill is None else dataset.fill.restricted(at)
+    check_origins(columns, fill, present, "the data")
     if how is not None and permits:
         how = how.permitting()
-    if how is not None and dataset.fill is not None:
+    if how is not None and is_filled:
         how = how.without_indicators()  # the data holds them
     elif how is not None and how.has_indicators:
-        sources = dataset.columns_of(source_names(names, (how,)))
+        sources = at
     return dataset.filled(fill, filling(names, how, scalings, dataset.transforms, sources))
 
 

@@ -16,6 +16,10 @@ NullPolicy: TypeAlias = Literal["error", "zero", "minimum", "mean"]
 over the documents of the data set that have a value."""
 
 
+Shift: TypeAlias = Literal["none", "auto"]
+"""Whether an origin is subtracted from the columns whose values float32 would merge."""
+
+
 def check_policy(null: str, null_indicator: bool = False) -> bool:
     """Whether values may be missing under a policy.
 
@@ -42,25 +46,36 @@ def indicator_name(column: str) -> str:
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-class NullRule(NamedTuple):
-    """The meaning of a missing value of training data.
+class ValueRule(NamedTuple):
+    """How raw values of training data become features.
 
     Attributes
     ----------
     policy
-        What stands for the value.
+        What stands for a missing value.
     indicator
         Whether a further feature tells of the missing values of a column.
+    shift
+        Whether an origin is subtracted from values that float32 would merge.
     """
 
     policy: NullPolicy = "error"
     indicator: bool = False
+    shift: Shift = "none"
 
     @classmethod
-    def of(cls, null: NullPolicy, null_indicator: bool) -> NullRule:
-        """The rule of a caller; UsageError as of `check_policy`."""
+    def of(cls, null: NullPolicy, null_indicator: bool = False, shift: Shift = "none") -> ValueRule:
+        """The rule of a caller.
+
+        Raises
+        ------
+        UsageError
+            As of `check_policy`, and if there is no such shift.
+        """
         check_policy(null, null_indicator)
-        return cls(null, null_indicator)
+        if shift not in get_args(Shift):
+            raise UsageError(f"shift is {shift!r}; choose from {', '.join(get_args(Shift))}.")
+        return cls(null, null_indicator, shift)
 
     @property
     def permits(self) -> bool:
@@ -68,18 +83,19 @@ class NullRule(NamedTuple):
         return self.policy != "error"
 
 
-NO_NULLS = NullRule()
+DEFAULT_VALUES = ValueRule()
 
 
 class NullFill(BaseModel):
-    """The value of each feature that stands for a missing one, as the training data fixed it.
+    """Origins, and values for missing ones, of each feature, as the training data fixed them.
 
-    A missing value takes this value before any scaling.
+    The origin is subtracted before the conversion to float32. A missing value then takes the value
+    that stands for it, before any scaling.
 
     Attributes
     ----------
     policy
-        The rule by which the values were found.
+        The rule by which the values were found; "error" if a missing value is an error.
     values
         One float32 number for each feature, also for features without a gap. 0 for a feature
         without any value.
@@ -90,13 +106,16 @@ class NullFill(BaseModel):
         For each feature that is 1 where a column lacks its value, and 0 elsewhere, the name of this
         column, to which `values` and `gaps` belong; "" for every other feature. Empty if the
         training asked for no such features.
+    origins
+        For each feature the number that is subtracted from its column; empty if there is none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-    policy: Literal["zero", "minimum", "mean"]
+    policy: NullPolicy
     values: tuple[Annotated[float, Field(strict=True, ge=-_LARGEST, le=_LARGEST)], ...]
     gaps: tuple[Annotated[bool, Field(strict=True)], ...]
     indicates: tuple[str, ...] = ()
+    origins: tuple[Annotated[float, Field(strict=True, allow_inf_nan=False)], ...] = ()
 
     @model_validator(mode="after")
     def _check_lengths(self) -> NullFill:
@@ -104,7 +123,30 @@ class NullFill(BaseModel):
             raise ValueError(f"{len(self.gaps)} gaps for {len(self.values)} values")
         if self.indicates and len(self.indicates) != len(self.values):
             raise ValueError(f"{len(self.indicates)} indicates for {len(self.values)} values")
+        if self.origins and len(self.origins) != len(self.values):
+            raise ValueError(f"{len(self.origins)} origins for {len(self.values)} values")
         return self
+
+    @classmethod
+    def of_origins(cls, origins: Sequence[float]) -> NullFill | None:
+        """The record of origins alone; None if all are 0."""
+        n = len(origins)
+        none = cls(policy="error", values=(0.0,) * n, gaps=(False,) * n)
+        return none.with_origins(origins) if any(origins) else None
+
+    def with_origins(self, origins: Sequence[float]) -> NullFill:
+        """The same values behind some origins, one for each feature."""
+        return self.model_copy(update={"origins": tuple(origins) if any(origins) else ()})
+
+    @property
+    def fills(self) -> bool:
+        """Whether values stand for missing ones."""
+        return self.policy != "error"
+
+    @property
+    def origin_of_each(self) -> tuple[float, ...]:
+        """(n_features,) the number that is subtracted, 0 where there is none."""
+        return self.origins or (0.0,) * len(self.values)
 
     @property
     def n_features(self) -> int:
@@ -112,9 +154,10 @@ class NullFill(BaseModel):
         return len(self.values)
 
     @property
-    def by_policy(self) -> tuple[str, tuple[float, ...], tuple[str, ...]]:
-        """The policy, values and indicators, without the gaps, which grow with the data."""
-        return self.policy, self.values, self.indicates if self.has_indicators else ()
+    def by_policy(self) -> tuple[str, tuple[float, ...], tuple[str, ...], tuple[float, ...]]:
+        """All but the gaps, which grow with the data."""
+        indicates = self.indicates if self.has_indicators else ()
+        return self.policy, self.values, indicates, self.origin_of_each
 
     @property
     def indicators(self) -> NDArray[np.bool_]:
@@ -129,9 +172,9 @@ class NullFill(BaseModel):
         return any(self.indicates)
 
     @property
-    def rule(self) -> NullRule:
+    def rule(self) -> ValueRule:
         """The rule by which the values were found."""
-        return NullRule(self.policy, bool(self.indicates))
+        return ValueRule(self.policy, bool(self.indicates), "auto" if self.origins else "none")
 
     @property
     def of_query(self) -> bool:
@@ -145,6 +188,7 @@ class NullFill(BaseModel):
             values=tuple(self.values[i] for i in columns),
             gaps=tuple(self.gaps[i] for i in columns),
             indicates=tuple(self.indicates[i] for i in columns) if self.indicates else (),
+            origins=tuple(self.origins[i] for i in columns) if self.origins else (),
         )
 
     def with_indicators(self, names: Sequence[str], columns: Sequence[int]) -> NullFill:
@@ -174,7 +218,7 @@ class NullFill(BaseModel):
         return self.model_copy(update={"gaps": tuple(joined.tolist())})
 
 
-def check_permitted(null: NullRule, fill: NullFill | None, owner: str) -> None:
+def check_permitted(null: ValueRule, fill: NullFill | None, owner: str) -> None:
     """Check a rule that permits missing values where values for them are known already.
 
     Parameters
@@ -194,7 +238,7 @@ def check_permitted(null: NullRule, fill: NullFill | None, owner: str) -> None:
     """
     if not null.permits:
         return
-    if fill is None:
+    if fill is None or not fill.fills:
         raise UsageError(
             f"null is {null.policy!r}, but {owner} knows no value for missing ones: its data was "
             "read without --null (null=, for retrain data.null). Read that data anew with it."
@@ -208,6 +252,24 @@ def check_permitted(null: NullRule, fill: NullFill | None, owner: str) -> None:
         raise UsageError(
             f"null_indicator: {owner} has no features that tell of missing values, and later data "
             "has the features of earlier data. Begin anew with all of the data, or leave it out."
+        )
+
+
+def check_origins(
+    names: Sequence[str], needed: NullFill | None, data: NullFill | None, what: str
+) -> None:
+    """Raise DataError, which names `what`, if other origins were subtracted from some columns."""
+    none = (0.0,) * len(names)
+    ours, theirs = (none if fill is None else fill.origin_of_each for fill in (needed, data))
+    other = [i for i, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1]]
+    if other:
+        first = other[0]
+        shown = [f"{of[first]:.17g}" if of[first] else "nothing" for of in (ours, theirs)]
+        raise DataError(
+            f"{what}: {shown[1]} was subtracted from column {names[first]!r} before the "
+            f"conversion to float32, and {shown[0]} in the training. Give the table or the file "
+            "itself, open it with Columns(origins=...), or ingest it with dranking ingest "
+            "--null-from and the model or its training data."
         )
 
 
@@ -230,10 +292,14 @@ def joined_fill(
     DataError
         If the values differ.
     """
-    known = [fill for fill in fills if fill is not None]
+    given = list(fills)
+    known = [fill for fill in given if fill is not None]
     if not known:
         return None
-    first = known[0]
+    for fill in given:
+        check_origins(names, known[0], fill, what)
+    first = next((fill for fill in known if fill.fills), known[0])
+    known = [fill for fill in known if fill.fills] or known
     for fill in known[1:]:
         if fill.by_policy == first.by_policy:
             continue

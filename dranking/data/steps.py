@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock
-from dranking.data.column_forms import ColumnForms, Scaling, missing_transforms
-from dranking.data.null_fill import NullFill
+from dranking.data.column_forms import ColumnForms, Scaling, missing_transforms, source_names
+from dranking.data.null_fill import NullFill, check_origins
 from dranking.errors import DataError
 
 Steps: TypeAlias = tuple[NullFill | Scaling, ...]
@@ -135,7 +135,7 @@ def filling(
     """
     within = within_query(scalings, names)
     indicators = np.zeros(len(names), dtype=np.bool_) if fill is None else fill.indicators
-    if present or fill is None:
+    if present or fill is None or not fill.fills:
         refusals = [SCALED if present else NO_VALUE] * len(names)
     else:
         of_gap = ["" if has_gaps else NO_GAP for has_gaps in fill.gaps]
@@ -162,6 +162,21 @@ def within_query(scalings: Sequence[Scaling], names: Sequence[str]) -> list[bool
 def fill_of(steps: Steps) -> NullFill | None:
     """The values for missing ones among the steps."""
     return next((step for step in steps if isinstance(step, NullFill)), None)
+
+
+def filled_of(steps: Steps) -> NullFill | None:
+    """The record of values that were filled in for missing ones; None if none were."""
+    fill = fill_of(steps)
+    return fill if fill is not None and fill.fills else None
+
+
+def origins_by_column(names: Sequence[str], steps: Steps) -> dict[str, float]:
+    """The number to subtract from each raw column of features `names`, where it is not 0."""
+    fill = fill_of(steps)
+    if fill is None:
+        return {}
+    pairs = zip(source_names(names, steps), fill.origin_of_each, strict=True)
+    return {name: origin for name, origin in pairs if origin}
 
 
 def scalings_of(steps: Steps) -> tuple[Scaling, ...]:
@@ -192,7 +207,8 @@ def missing_steps(
     """
     ours = scalings_of(present)
     scalings = missing_transforms(scalings_of(needed), ours)
-    fill, theirs = fill_of(needed), fill_of(present)
+    fill, theirs = fill_of(needed), filled_of(present)
+    check_origins(names, fill, fill_of(present), "the data")
     if theirs is not None:
         check_filled_alike(names, fill, theirs)
         check_none_filled_within(names, theirs, scalings)
@@ -225,6 +241,8 @@ def check_filled_alike(names: Sequence[str], fill: NullFill | None, data: NullFi
 
     Zero is the same value in all data; a model that knows no values takes it.
     """
+    if fill is not None and not fill.fills:
+        fill = None
     if fill is None and data.policy == "zero":
         return
     other = [

@@ -19,7 +19,7 @@ from dranking.data.filling import (
     scaled_already,
     with_indicators,
 )
-from dranking.data.null_fill import NullFill, NullRule, check_permitted
+from dranking.data.null_fill import NullFill, ValueRule, check_origins, check_permitted
 from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
 from dranking.data.scaling import (
     UNFITTED,
@@ -34,6 +34,7 @@ from dranking.data.steps import (
     check_filled_alike,
     check_none_filled_within,
     fill_of,
+    filled_of,
     filling,
     scalings_of,
 )
@@ -90,25 +91,32 @@ def fit(request: Request, plan: Plan, shared: Task, before: StoredDataset | None
     """
     rows, names = request.rows, plan.feature_names
     known = known_fill(rows, before)
-    of_source, present = fill_of(plan.steps), scalings_of(plan.steps)
+    of_source, present = filled_of(plan.steps), scalings_of(plan.steps)
     if of_source is None and present and (known is not None or rows.null != "error"):
         raise scaled_already(present)
     columns = FilledColumns(names, None)
+    origins = fill_of(plan.steps)
     if of_source is not None:
         fill = None if known is None else _of_features(known, names)
         columns = FilledColumns(names, _with_filled(names, fill, of_source, rows.missing))
     elif known is not None:
         columns = _of_columns(known, names)
+        of_columns = None if known.fill is None else columns.fill
+        if of_columns is not None:
+            of_columns = of_columns.restricted(np.arange(len(names)))
+        check_origins(names, of_columns, origins, "the data")
+    elif origins is not None:
+        columns = FilledColumns(names, origins)
     if before is not None:
         added = missing_transforms(before.transforms, present)
         return _fitted(request, plan, shared, columns, added)
-    is_new = columns.fill is None and rows.null != "error"
+    is_new = rows.null != "error" and (columns.fill is None or columns.fill is origins)
     found = None
     if (is_new and (rows.null != "zero" or rows.null_indicator)) or request.normalize == "standard":
         summary = partial(_counted, grouped=is_new and rows.null_indicator)
         found = reduce(_both, measured(request.executor, plan, shared, summary, _both))
     if is_new:
-        columns = _first_fill(names, rows, found)
+        columns = _first_fill(names, rows, found, origins)
     return _fitted(request, plan, shared, columns, None, found)
 
 
@@ -132,13 +140,17 @@ def _of_columns(known: HasFill, names: tuple[str, ...]) -> FilledColumns:
 
 
 def _first_fill(
-    names: tuple[str, ...], rows: RowRules, found: tuple[int, ColumnSummary] | None
+    names: tuple[str, ...],
+    rows: RowRules,
+    found: tuple[int, ColumnSummary] | None,
+    origins: NullFill | None,
 ) -> FilledColumns:
     """The features of columns whose values for missing ones are fitted to these columns."""
     none = np.zeros(len(names))
     n_documents, summary = found or (0, None)
     moments = FeatureMoments(none, none, none, none, none) if summary is None else summary.moments
     fill = fill_from(moments, rows.null, n_documents)
+    fill = fill if origins is None else fill.with_origins(origins.origin_of_each)
     if summary is None or summary.groups is None:
         return FilledColumns(names, fill)
     return with_indicators(names, fill, summary.groups.firsts)
@@ -156,7 +168,7 @@ def _both(
 
 
 def _with_filled(
-    names: Sequence[str], fill: NullFill | None, of_source: NullFill, null: NullRule
+    names: Sequence[str], fill: NullFill | None, of_source: NullFill, null: ValueRule
 ) -> NullFill:
     """The values for missing ones where those of the source were filled in before."""
     check_permitted(null, of_source, "the data")
@@ -182,7 +194,7 @@ def _fitted(
         If some steps would scale by values that were filled in.
     """
     names, fill = columns.names, columns.fill
-    of_source, present = fill_of(plan.steps), scalings_of(plan.steps)
+    of_source, present = filled_of(plan.steps), scalings_of(plan.steps)
 
     def how(scalings: Sequence[Scaling]) -> Filling | None:
         """The filling of blocks; the policy permits gaps also where the known data has none."""

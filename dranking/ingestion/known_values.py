@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 from dranking.data.column_forms import Scaling
 from dranking.data.filling import ColumnSummary, column_summary, fill_from, with_indicators
 from dranking.data.null_fill import NullFill, NullPolicy
 from dranking.data.roles import Columns
+from dranking.data.steps import fill_of
 from dranking.engine.executor import Executor
 from dranking.engine.tile_tasks import given
 from dranking.files.places import Place
@@ -30,9 +31,17 @@ class KnownValues:
     transforms: tuple[Scaling, ...] = ()
 
 
+class Measured(NamedTuple):
+    """Columns of a source: their names, a summary, and the origins that were subtracted."""
+
+    names: tuple[str, ...]
+    summary: ColumnSummary
+    origins: NullFill | None
+
+
 def measure_source(
     source: Any, columns: Columns, rows: RowRules, folder: Place, executor: Executor
-) -> tuple[tuple[str, ...], ColumnSummary]:
+) -> Measured:
     """Names of the columns of a source, and a summary of their values and gaps.
 
     Parameters
@@ -57,7 +66,8 @@ def measure_source(
         shared = executor.submit(given, plan.source, name="source")
         summary = partial(column_summary, grouped=rows.null_indicator)
         parts = measured(executor, plan, shared, summary, ColumnSummary.merged)
-        return plan.feature_names, reduce(ColumnSummary.merged, parts)
+        found = reduce(ColumnSummary.merged, parts)
+        return Measured(plan.feature_names, found, fill_of(plan.steps))
     finally:
         scratch.clear()
 
@@ -67,6 +77,7 @@ def known_values(
     summaries: Iterable[ColumnSummary],
     null: NullPolicy,
     earlier: HasFill | None = None,
+    origins: NullFill | None = None,
 ) -> KnownValues:
     """The values for missing ones from the summaries of several sources.
 
@@ -77,18 +88,25 @@ def known_values(
     summaries
         The summary of each source.
     null
-        "zero", "minimum" or "mean".
+        "zero", "minimum" or "mean"; "error" for the origins alone.
     earlier
         A model whose values are kept, where it has a column and the same policy; indicators of
         missing values that it has are made in any case.
+    origins
+        The origins that were subtracted from the columns of all sources; None if there are none.
 
     Raises
     ------
     DataError
         If a column has the name of an indicator.
     """
+    if null == "error":
+        none = (0.0,) * len(names)
+        nothing = NullFill(policy="error", values=none, gaps=(False,) * len(names))
+        return KnownValues(names, origins or nothing)
     found = reduce(ColumnSummary.merged, summaries)
     fill = fill_from(found.moments, null)
+    fill = fill if origins is None else fill.with_origins(origins.origin_of_each)
     columns = set() if found.groups is None else {*found.groups.firsts}
     if earlier is not None and earlier.fill is not None:
         columns |= {names.index(of) for of in earlier.fill.indicates if of in names}

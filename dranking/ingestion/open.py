@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 
 from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
-from dranking.data.null_fill import NullPolicy, NullRule
+from dranking.data.null_fill import NullPolicy, Shift, ValueRule
 from dranking.data.parquet.listing import is_parquet_name
 from dranking.data.roles import DEFAULT_COLUMNS, Columns
 from dranking.data.tables.any_table import is_table
@@ -46,6 +46,7 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords
     where: str | None = None,
     null: NullPolicy = "error",
     null_indicator: bool = False,
+    shift: Shift = "none",
     regroup: bool = False,
     n_features: int | None = None,
     sparse: bool = False,
@@ -75,6 +76,9 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords
         set record the values, and score other data with them.
     null_indicator
         Beside `null`: whether further features tell of missing values, as in `LinearRanker.fit`.
+    shift
+        Tables only: "auto" subtracts an origin from values that float32 would merge, as in
+        `LinearRanker.fit`.
     regroup
         Text only: sort the rows of a query together where they are not adjacent.
     n_features
@@ -94,7 +98,7 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords
     columns = Columns.of(columns)
     if storage_options:
         source = as_paths(source, storage_options)
-    rule = NullRule.of(null, null_indicator)
+    rule = ValueRule.of(null, null_indicator, shift)
     text: TextOptions = {
         "regroup": regroup,
         "n_features": n_features,
@@ -107,7 +111,7 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords
         _check_no_folders(columns, where, "the source is a table")
         from dranking.data.tables.in_memory import from_table
 
-        return from_table(source, columns, null=null, null_indicator=null_indicator)
+        return from_table(source, columns, null=null, null_indicator=null_indicator, shift=shift)
     paths = as_paths(source)
     form = data_form(paths)
     if given and form != "text":
@@ -117,7 +121,9 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords
             f"null: only for text and tables, but {paths[0]} is a dataset directory, whose missing "
             "values were filled when it was ingested."
         )
-    columns = columns.nullable_if(rule.permits)
+    if rule.shift == "auto" and form != "parquet":
+        raise UsageError(f"shift: only for tables, but {paths[0]} is {form}.")
+    columns = columns.nullable_if(rule.permits).shifted_if(rule.shift == "auto")
     if form == "parquet":
         from dranking.data.parquet.dataset import ParquetDataset
 

@@ -22,6 +22,7 @@ from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, UsageError
 from dranking.ingestion.dask_collections import as_dataset
 from dranking.ingestion.open import open_dataset
+from dranking.ingestion.rows.row_rules import origins_of_columns
 from dranking.metrics.conventions import Convention
 from dranking.metrics.per_query import PerQuery
 from dranking.models.given_scores import given_scores, map_given_scores, scores_beside
@@ -81,7 +82,8 @@ def needed_columns(scorers: Sequence[Any]) -> Columns:
     kind = WithSpaces if any(isinstance(part, WithSpaces) for part in needed) else frozenset
     names = None if None in needed else kind(name for part in needed for name in part or ())
     nullable = nullable_features(*scorers)
-    return Columns(needed=names, score=score_column(scorers), nullable=nullable)
+    score = score_column(scorers)
+    return Columns(needed=names, score=score, nullable=nullable, origins=origins(scorers))
 
 
 def _check_scorer(scorer: Any) -> None:
@@ -111,6 +113,16 @@ def nullable_features(*scorers: Any) -> Collection[str]:
         if isinstance(model, LinearModel) and model.fill is not None:
             sources = source_names(model.feature_names, model.preparation)
             found |= {name for name, gap in zip(sources, model.fill.gaps, strict=True) if gap}
+    return found
+
+
+def origins(scorers: Sequence[Any]) -> dict[str, float]:
+    """Numbers that linear models subtract from columns of tables, by name."""
+    found: dict[str, float] = {}
+    for scorer in scorers:
+        model = scorer.fitted_model() if hasattr(scorer, "fitted_model") else scorer
+        if isinstance(model, LinearModel):
+            found |= origins_of_columns(model)
     return found
 
 

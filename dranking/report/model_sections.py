@@ -67,7 +67,11 @@ def weights(model: LinearModel, scales: Array) -> Section:
         (place, model.feature_names[i], float(raw[i]), float(standardised[i]))
         for place, i in enumerate(order, start=1)
     ]
-    if model.fill is not None:
+    if model.fill is not None and model.fill.origins:
+        origins = model.fill.origins
+        rows = [(*row, origins[i]) for row, i in zip(rows, order, strict=True)]
+        headings = [*headings, "subtracted first"]
+    if model.fill is not None and model.fill.fills:
         told = model.fill.indicates or ("",) * len(order)
         both = zip(told, model.fill.values, strict=True)
         of_gap = [f"tells of {of}" if of else value for of, value in both]

@@ -71,6 +71,7 @@ def ingest(
                 null=columns.null,
                 null_from=_known(rows.null_from),
                 null_indicator=columns.null_indicator,
+                shift=columns.shift,
                 regroup=rows.regroup,
                 n_features=rows.n_features,
                 sparse=rows.sparse,

@@ -96,7 +96,7 @@ def append(
     with execution.running(memory_limit=memory_limit) as executor:
         before = StatisticsDataset(store)
         check_permitted(columns.rule, before.fill, str(store))
-        source = columns.open_added(data, added_to(before, columns.rule.permits))
+        source = columns.open_added(data, added_to(before, columns.rule.permits), before)
         grown = append_queries(
             store,
             source,

@@ -13,8 +13,9 @@ from dranking.files.places import Place
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
-    from dranking.data.null_fill import NullRule
+    from dranking.data.null_fill import ValueRule
     from dranking.data.roles import Columns, KnownFeatures
+    from dranking.ingestion.rows.row_rules import HasFill
     from dranking.models.linear.model import LinearModel
 
 
@@ -83,6 +84,15 @@ class ColumnOptions:
         ),
     ] = False
 
+    shift: Annotated[
+        Literal["none", "auto"],
+        typer.Option(
+            help="Tables only: auto subtracts the least value from the columns whose values "
+            "float32 would merge, such as dates 20261128 or seconds since 1970. Models and data "
+            "sets record the numbers, which later data gets without this option."
+        ),
+    ] = "none"
+
     @property
     def columns(self) -> Columns:
         """The columns by role."""
@@ -99,11 +109,11 @@ class ColumnOptions:
         )
 
     @property
-    def rule(self) -> NullRule:
+    def rule(self) -> ValueRule:
         """The meaning of a missing value of training data."""
-        from dranking.data.null_fill import NullRule
+        from dranking.data.null_fill import ValueRule
 
-        return NullRule.of(self.null, self.null_indicator)
+        return ValueRule.of(self.null, self.null_indicator, self.shift)
 
     @property
     def words(self) -> list[str]:
@@ -128,26 +138,32 @@ class ColumnOptions:
         Where the training data is given, its features are read, and others are passed over.
         """
         from dranking.data.column_forms import source_names
+        from dranking.ingestion.rows.row_rules import origins_of_columns
 
-        needed = None
+        columns, needed = self.columns.nullable_if(True), None
         if train is not None:
             names = train.feature_names
             needed = {*names, *source_names(names, train.preparation)}
-        return self._open(path, replace(self.columns.nullable_if(True), needed=needed))
+            columns = replace(columns, origins=origins_of_columns(train))
+        return self._open(path, replace(columns, needed=needed))
 
-    def open_added(self, path: Place, known: KnownFeatures) -> Dataset:
-        """Open data that is added to data with these features, whose missing values it takes."""
-        return self._open(path, replace(self.columns.nullable_if(True), known=known))
+    def open_added(self, path: Place, known: KnownFeatures, before: HasFill) -> Dataset:
+        """Open data that is added to earlier data, whose features and missing values it takes."""
+        from dranking.ingestion.rows.row_rules import origins_of_columns
+
+        columns = replace(self.columns.nullable_if(True), origins=origins_of_columns(before))
+        return self._open(path, replace(columns, known=known))
 
     def open_training_of(self, model: LinearModel, path: Place) -> Dataset:
         """Open the training data of a model, whose missing values are filled as for the model."""
         from dranking.data.filling import filled
         from dranking.ingestion.open import data_form
-        from dranking.ingestion.rows.row_rules import values_of
+        from dranking.ingestion.rows.row_rules import origins_of_columns, values_of
 
         if model.fill is None or data_form([path]) == "directory":
             return self._open(path, self.columns)
-        rows = self._open(path, self.columns.nullable_if(True))
+        columns = self.columns.nullable_if(model.fill.fills)
+        rows = self._open(path, replace(columns, origins=origins_of_columns(model)))
         return filled(rows, model.fill.rule, kept=values_of(model))
 
     def permitting(self, model: LinearModel) -> LinearModel:
@@ -186,13 +202,19 @@ class ColumnOptions:
     def _of(self, needed: Columns) -> Columns:
         """The columns by role, restricted to the features that are needed."""
         return replace(
-            self.columns, needed=needed.needed, score=needed.score, nullable=needed.nullable
+            self.columns,
+            needed=needed.needed,
+            score=needed.score,
+            nullable=needed.nullable,
+            origins=needed.origins,
         )
 
-    def _open(self, path: Place, columns: Columns, rule: NullRule | None = None) -> Dataset:
+    def _open(self, path: Place, columns: Columns, rule: ValueRule | None = None) -> Dataset:
         from dranking.ingestion.open import open_dataset
 
         if rule is None:
             return open_dataset(path, columns=columns, where=self.where)
-        null, told = rule
-        return open_dataset(path, columns=columns, where=self.where, null=null, null_indicator=told)
+        null, told, shift = rule
+        return open_dataset(
+            path, columns=columns, where=self.where, null=null, null_indicator=told, shift=shift
+        )

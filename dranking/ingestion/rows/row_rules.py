@@ -10,10 +10,11 @@ from dranking.data.column_forms import Scaling, source_names
 from dranking.data.null_fill import (
     NullFill,
     NullPolicy,
-    NullRule,
+    Shift,
+    ValueRule,
     check_permitted,
-    check_policy,
 )
+from dranking.data.steps import origins_by_column
 from dranking.data.store.dataset import StoredDataset
 from dranking.errors import UsageError
 
@@ -48,6 +49,13 @@ def raw_columns_of(known: HasFill) -> tuple[str, ...]:
     return tuple(dict.fromkeys(raw_features_of(known)))
 
 
+def origins_of_columns(known: HasFill | None) -> dict[str, float]:
+    """The number to subtract from each raw column, by its name; empty if there is none."""
+    if known is None or known.fill is None:
+        return {}
+    return origins_by_column(known.feature_names, (known.fill, *known.transforms))
+
+
 def values_of(known: HasFill) -> dict[str, float]:
     """The values for missing ones by the name of the raw column; empty if none is known."""
     fill = known.fill
@@ -71,6 +79,9 @@ class RowRules:
     null_indicator
         Whether further features tell of missing values; see `dranking.RankRLS.fit`. Where values
         are known already, its indicators are made in any case, and no others.
+    shift
+        For tables only: "auto" subtracts an origin from columns whose values float32 would merge;
+        see `dranking.RankRLS.fit`. Known origins are subtracted in any case.
     regroup
         Whether to bring the rows of a query together; if not, rows that lie apart are an error.
     n_features
@@ -82,20 +93,21 @@ class RowRules:
     null: NullPolicy = "error"
     null_from: HasFill | None = None
     null_indicator: bool = False
+    shift: Shift = "none"
     regroup: bool = True
     n_features: int | None = None
     sparse: bool = False
 
     def __post_init__(self) -> None:
         """Raise UsageError if a value is out of range."""
-        check_policy(self.null, self.null_indicator)
+        ValueRule.of(self.null, self.null_indicator, self.shift)
         if self.n_features is not None and self.n_features < 1:
             raise UsageError(f"n_features is {self.n_features!r}; it must be at least 1.")
 
     @property
-    def missing(self) -> NullRule:
+    def missing(self) -> ValueRule:
         """The meaning of a missing value."""
-        return NullRule(self.null, self.null_indicator)
+        return ValueRule(self.null, self.null_indicator)
 
 
 DEFAULT_ROWS = RowRules()

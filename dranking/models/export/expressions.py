@@ -42,7 +42,7 @@ def vespa(terms: Sequence[Term], name: str) -> str:
         lambda name: name if "(" in name else f"attribute({name})",
         " " * 12,
         log=_vespa_log,
-        filled=lambda x, value: f"if (isNan({x}), {value}, {x})",
+        filled=lambda x, value, origin: f"if (isNan({x}), {value}, {_less(x, origin, repr)})",
         indicator=lambda x: f"if (isNan({x}), 1, 0)",
     )
     return (
@@ -64,7 +64,7 @@ def sql(terms: Sequence[Term], name: str) -> str:
         "",
         literal=_sql_literal,
         log=_sql_log,
-        filled=lambda x, value: f"COALESCE({x}, {value})",
+        filled=lambda x, value, origin: f"COALESCE({_less(x, origin, _sql_literal)}, {value})",
         indicator=lambda x: f"CASE WHEN {x} IS NULL THEN 1e0 ELSE 0e0 END",
     )
     return f"-- score of the ranking model {comment}\n{score}\n"
@@ -125,7 +125,7 @@ def python(terms: Sequence[Term], name: str) -> str:
             " " * 8,
             wrap="()",
             log=lambda x: f"copysign(log1p(abs({x})), {x})",
-            filled=lambda x, value: f"filled({x}, {value})",
+            filled=lambda x, value, origin: f"filled({x}, {value}{f', {origin!r}' * bool(origin)})",
             indicator=lambda x: f"filled({x}, None) is None",
         ),
     ]
@@ -135,9 +135,9 @@ def python(terms: Sequence[Term], name: str) -> str:
 _FILLED_LINES = (
     "",
     "",
-    "def filled(x, value):",
+    "def filled(x, value, origin=0.0):",
     '    """The value that stood for missing ones in the training, if x is None or NaN."""',
-    "    return value if x is None or x != x else x",
+    "    return value if x is None or x != x else x - origin",
 )
 
 
@@ -174,7 +174,7 @@ def _sum(
     indent: str,
     *,
     log: Callable[[str], str],
-    filled: Callable[[str, str], str],
+    filled: Callable[[str, str, float], str],
     indicator: Callable[[str], str],
     literal: Callable[[float], str] = repr,
     wrap: str = "",
@@ -186,7 +186,9 @@ def _sum(
         if term.is_indicator:
             value = indicator(value)
         elif term.missing is not None:
-            value = filled(value, _signed(term.missing, literal))
+            value = filled(value, _signed(term.missing, literal), term.origin)
+        else:
+            value = _less(value, term.origin, literal)
         if isinstance(term.form, Log):
             value = log(value)
         elif term.form is not None:
@@ -196,6 +198,11 @@ def _sum(
         parts.append(f"{_signed(term.weight, literal)} * ({value})")
     text = f"\n{indent}+ ".join(parts) or literal(0.0)
     return f"(\n{indent}{text}\n    )" if wrap else text
+
+
+def _less(value: str, origin: float, literal: Callable[[float], str]) -> str:
+    """Write the value less its origin."""
+    return f"({value} - {_signed(origin, literal)})" if origin else value
 
 
 def _signed(value: float, literal: Callable[[float], str]) -> str:

@@ -34,6 +34,8 @@ class Term(NamedTuple):
         has no gaps, so that a missing value has no score.
     is_indicator
         Whether the value is 1 where the feature is missing, and 0 elsewhere.
+    origin
+        The number that is subtracted from the feature first.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Term(NamedTuple):
     form: Log | Quantile | None = None
     missing: float | None = None
     is_indicator: bool = False
+    origin: float = 0.0
 
     @property
     def is_scaled(self) -> bool:
@@ -69,7 +72,9 @@ def terms_of(model: LinearModel, names: Mapping[str, str] | None = None) -> list
     indicators = [False] * len(names_there) if model.fill is None else model.fill.indicators
     return [
         _term(name, weight, [_form_of(step, column) for step in model.transforms])._replace(
-            missing=_value_of_gap(model, column), is_indicator=bool(indicators[column])
+            missing=_value_of_gap(model, column),
+            is_indicator=bool(indicators[column]),
+            origin=0.0 if model.fill is None else model.fill.origin_of_each[column],
         )
         for column, (name, weight) in enumerate(zip(names_there, model.weights, strict=True))
     ]
@@ -78,7 +83,7 @@ def terms_of(model: LinearModel, names: Mapping[str, str] | None = None) -> list
 def _value_of_gap(model: LinearModel, column: int) -> float | None:
     """The value for a missing one; None if the training data has no gap, and for indicators."""
     fill = model.fill
-    if fill is None or not fill.gaps[column] or fill.indicators[column]:
+    if fill is None or not fill.fills or not fill.gaps[column] or fill.indicators[column]:
         return None
     return fill.values[column]
 
@@ -124,6 +129,13 @@ def check_forms(
             f"{engine} cannot tell that a value is missing, and the model has features that do, of "
             f"{listed(told)}. Export to vespa, onnx, sql or python, or train without "
             "--null-indicator (null_indicator, for retrain data.null_indicator)."
+        )
+    shifted = [term.name for term in terms if term.origin and not term.is_indicator]
+    if shifted and not possible:
+        raise UsageError(
+            f"{engine} computes in float32, which merges the values of {listed(shifted)}, and "
+            "cannot subtract an origin before. Export to vespa, onnx, sql or python, or let the "
+            "feature of the engine hold the difference and train on that."
         )
     twice = [name for name, count in Counter(term.name for term in terms).items() if count > 1]
     if twice and not possible:

@@ -13,9 +13,11 @@ from scipy import sparse
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.column_forms import Scaling, forms_of, source_names
 from dranking.data.dataset import Dataset, check_features_there
-from dranking.data.steps import Filling, Steps, fill_of, missing_steps, scalings_of
+from dranking.data.null_fill import NullFill
+from dranking.data.steps import Filling, Steps, fill_of, filled_of, missing_steps, scalings_of
 from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table
+from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.recorded_steps import FILL_KEY, recorded_steps
 from dranking.errors import DataError, UsageError
 from dranking.files.places import is_path
@@ -79,6 +81,11 @@ def table_scores(
     if fill is not None:
         np.logical_or.at(nullable, places, fill.gaps)
     at_used = [sources[i] for i in used.tolist()]
+    origins = np.zeros(len(read))
+    if fill is not None and not is_filled:
+        origins[places] = fill.origin_of_each
+        subtracted = NullFill.of_origins(fill.origin_of_each)
+        present = present if subtracted is None else (subtracted, *present)
     missing = missing_steps(at_used, needed, present, has_nulls=bool(nullable.any()))
     if qid is None and any(each.of_query for each in missing):
         raise UsageError(
@@ -89,7 +96,9 @@ def table_scores(
     if not len(used):
         return np.zeros(n_rows)
     ids = np.zeros(n_rows, dtype=np.int64) if qid is None else qid
-    rows = as_dataset(X, None, qid=ids, nullable=nullable)
+    keys = X.column_names if is_table(X) else default_feature_names(len(read))
+    by_name = {key: origin for key, origin in zip(keys, origins.tolist(), strict=True) if origin}
+    rows = as_dataset(X, None, qid=ids, nullable=nullable, origins=by_name)
     blocks = rows.read_blocks(columns=places)
     return np.concatenate([score_block(block, weights[used], missing)[1] for block in blocks])
 
@@ -213,7 +222,8 @@ def locate_features(
         rows of a query lie apart and its features need a scaling by all documents of the query.
     """
     if forms_of(dataset.transforms) is None:
-        names = source_names(names, steps if dataset.fill is None else scalings_of(steps))
+        is_filled = filled_of(dataset.preparation) is not None
+        names = source_names(names, scalings_of(steps) if is_filled else steps)
     columns = dataset.columns_of(names)
     present = tuple(step.restricted(columns) for step in dataset.preparation)
     missing = missing_steps(names, steps, present, dataset.has_nulls)

@@ -24,8 +24,9 @@ from dranking.data.dataset import Dataset, check_features_there
 from dranking.data.filling import filled_as
 from dranking.data.forms_dataset import FormsDataset
 from dranking.data.named_columns import by_name
-from dranking.data.null_fill import NullPolicy, NullRule, check_permitted
+from dranking.data.null_fill import NullPolicy, ValueRule, check_permitted
 from dranking.data.roles import KnownFeatures
+from dranking.data.steps import filled_of
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
@@ -154,7 +155,7 @@ def append_queries(
     """
     place = as_place(path, storage_options)
     store = StatisticsDataset(place)
-    rule = NullRule.of(null, null_indicator=False)
+    rule = ValueRule.of(null, null_indicator=False)
     check_permitted(rule, store.fill, str(store.path))
     new = in_forms_of(store, data, permits=rule.permits)
 
@@ -276,10 +277,11 @@ def in_forms_of(store: StatisticsDataset, data: Dataset, *, permits: bool = Fals
     names = tuple(dict.fromkeys(source_names(store.feature_names, store.transforms)))
     if data.transforms:
         known = known._replace(names=store.feature_names)
-    elif data.fill is not None:
+    elif filled_of(data.preparation) is not None:
         known = known._replace(names=names)
     data = by_name(data, known, "the data")
-    if data.has_nulls or (data.fill is None and data.feature_names != names):
+    is_filled = filled_of(data.preparation) is not None
+    if data.has_nulls or (not is_filled and data.feature_names != names):
         data = _filled_as(store, data, names, permits)
     new = data if forms is None or data.transforms else FormsDataset(data, forms)
     _check_fits(store, new)
@@ -290,13 +292,14 @@ def _filled_as(
     store: StatisticsDataset, data: Dataset, names: tuple[str, ...], permits: bool
 ) -> Dataset:
     """The raw features `names` of data with the values of a store for missing ones."""
+    is_filled = filled_of(data.preparation) is not None
     fill, of_store = store.fill, source_names(store.feature_names, store.transforms)
-    names = data.feature_names if fill is None or data.fill is not None else names
+    names = data.feature_names if fill is None or is_filled else names
     if fill is not None:
         position = {name: i for i, name in enumerate(of_store)}
         check_features_there(names, position)
         fill = fill.restricted(np.array([position[name] for name in names], np.intp))
-        columns = data.columns_of(source_names(names, (fill,)) if data.fill is None else names)
+        columns = data.columns_of(source_names(names, (fill,)) if not is_filled else names)
         if permits:
             gaps = np.logical_or.reduce([gaps_of(block) for block in data.read_blocks()])
             fill = fill.with_gaps(gaps[columns])

@@ -23,7 +23,7 @@ from dranking.retrain.work_folder import delete, names_in
 
 TEXT_OPTIONS = ("null", "null_indicator", "n_features", "sparse", "regroup")
 _ROLES = ("qid", "docid", "relevance", "weight")
-TABLE_OPTIONS = ("null", "null_indicator", *_ROLES, "features", "exclude")
+TABLE_OPTIONS = ("null", "null_indicator", "shift", *_ROLES, "features", "exclude")
 """Entries of the configuration that `ingest` takes for text, and for parquet tables."""
 
 DIGITS = ("digits:train", "digits:test")

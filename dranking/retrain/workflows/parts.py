@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from dranking.data.concatenated import ConcatenatedDataset
 from dranking.data.dataset import Dataset
 from dranking.data.digits_ranking import digits_ranking
-from dranking.data.filling import ColumnSummary
 from dranking.data.query_hashes import Words, query_words
 from dranking.data.roles import Columns, KnownFeatures
 from dranking.data.scaling import (
@@ -37,7 +36,7 @@ from dranking.files.places import Place, as_place
 from dranking.files.reading import exists, file_size, read_bytes
 from dranking.files.writing.output_checks import MANIFEST_NAME
 from dranking.ingestion.ingest import ingest
-from dranking.ingestion.known_values import measure_source
+from dranking.ingestion.known_values import Measured, measure_source
 from dranking.ingestion.open import data_form
 from dranking.ingestion.rows.row_rules import HasFill, RowRules, raw_columns_of
 from dranking.retrain.config.tables import DataConfig
@@ -137,9 +136,11 @@ class Parts:
         parts = (StoredDataset(self.path(source)) for source in sources if source in self)
         return next((part for part in parts if part.fill is not None), None)
 
-    def measure(self, source: Source) -> tuple[tuple[str, ...], ColumnSummary]:
-        """Names of the columns of a source that is not ingested, and a summary of their values."""
+    def measure(self, source: Source, origins: dict[str, float] | None) -> Measured:
+        """The columns of a source that is not ingested, less known origins; None to find them."""
         paths, columns, rows = self._rules(source)
+        if origins is not None:
+            columns, rows = replace(columns, origins=origins), replace(rows, shift="none")
         run = get_executor(self.executor)
         return measure_source(paths, columns, rows, self.root, run)
 
@@ -249,11 +250,12 @@ class Parts:
             write_dataset(blocks, target, feature_names=names, transforms=transforms)
             return
         paths, columns, rows = self._rules(source)
+        takes_known = rows.null != "error" or rows.shift != "none"
         ingest(
             paths,
             target,
             columns=columns,
-            rows=rows if rows.null == "error" else replace(rows, null_from=known),
+            rows=replace(rows, null_from=known) if takes_known else rows,
             normalize=normalize,
             executor=self.executor,
         )
