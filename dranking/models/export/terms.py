@@ -127,8 +127,8 @@ def check_forms(
     if told and not possible:
         raise UsageError(
             f"{engine} cannot tell that a value is missing, and the model has features that do, of "
-            f"{listed(told)}. Export to vespa, onnx, sql or python, or train without "
-            "--null-indicator (null_indicator, for retrain data.null_indicator)."
+            f"{listed(told)}. Export to vespa, onnx, sql or python, or train "
+            "without these features (null_indicator)."
         )
     shifted = [term.name for term in terms if term.origin and not term.is_indicator]
     if shifted and not possible:
