@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from scipy import sparse
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.null_fill import NullFill
 from dranking.data.transforms import BlockScaling, Form, check_width
 from dranking.errors import DataError
 
@@ -99,10 +100,17 @@ def forms_of(transforms: Sequence[object]) -> ColumnForms | None:
     return next((t for t in transforms if isinstance(t, ColumnForms)), None)
 
 
-def source_names(names: Sequence[str], transforms: Sequence[object]) -> Sequence[str]:
-    """The raw features of the columns of a model: `names`, or the sources of its forms."""
-    forms = forms_of(transforms)
-    return names if forms is None else forms.sources
+def source_names(names: Sequence[str], steps: Sequence[object]) -> Sequence[str]:
+    """The raw columns from which steps make features, or the features that scalings alone take.
+
+    A column is the feature itself, the source of a form, or what an indicator tells of.
+    """
+    forms = forms_of(steps)
+    sources = names if forms is None else forms.sources
+    fill = next((step for step in steps if isinstance(step, NullFill)), None)
+    if fill is None or not fill.has_indicators:
+        return sources
+    return tuple(of or name for of, name in zip(fill.indicates, sources, strict=True))
 
 
 def missing_transforms(

@@ -268,7 +268,8 @@ class Dataset(ABC):
         fill
             These values, which the view records.
         filling
-            Replaces missing values, or refuses them; None replaces all of them by `fill`.
+            Replaces missing values, or refuses them, and makes the features of the view of the
+            columns of this data set; None replaces all missing values by `fill`.
         """
         return FilledDataset(self, fill, filling or every_gap(self.feature_names, fill))
 
@@ -404,11 +405,30 @@ class FilledDataset(View):
 
     def __init__(self, source: Dataset, fill: NullFill | None, filling: Filling) -> None:
         super().__init__(source)
+        self.feature_names = filling.names
         self.fill = fill
         self.has_nulls = False
         self._filling = filling
 
+    @cached_property
+    def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
+        """Sizes of each block; features of one column take the place of several."""
+        n, n_columns = self.n_features, self._source.n_features
+        return tuple(replace(b, n_values=b.n_values * n // n_columns) for b in self._source.blocks)
+
+    def _needed(self, columns: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
+        """The columns of the features, each once."""
+        sources = self._filling.sources
+        if sources is None:
+            return columns
+        return np.unique(sources if columns is None else sources[columns])
+
     def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
+        sources = self._filling.sources
+        if sources is not None:
+            wanted = sources if columns is None else sources[columns]
+            places = np.searchsorted(np.unique(wanted), wanted)
+            block = block.with_features(block.features[:, places])
         return self._filling.apply(block, columns)
 
 

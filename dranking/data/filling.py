@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from types import MappingProxyType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dranking.data.column_forms import Scaling, missing_transforms
+from dranking.data.blocks import QueryBlock
+from dranking.data.column_forms import Scaling, missing_transforms, source_names
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullFill, NullPolicy, check_permitted
+from dranking.data.gap_groups import GapGroups, gap_groups, merged_gaps
+from dranking.data.null_fill import (
+    NullFill,
+    NullPolicy,
+    ValueRule,
+    check_origins,
+    check_permitted,
+    indicator_name,
+)
 from dranking.data.scaling import (
     FeatureMoments,
     MapBlocks,
@@ -19,19 +29,19 @@ from dranking.data.scaling import (
     feature_moments,
     merged_moments,
 )
-from dranking.data.steps import Steps, check_filled_alike, fill_of, filling, scalings_of
-from dranking.errors import DataError
+from dranking.data.steps import Steps, check_filled_alike, every_gap, fill_of, filling, scalings_of
+from dranking.errors import DataError, quoted
 
 AnyDataset = TypeVar("AnyDataset", bound=Dataset)
 
 
 def filled(
     dataset: AnyDataset,
-    null: NullPolicy,
+    null: ValueRule,
     map_blocks: MapBlocks = blocks_here,
     kept: Mapping[str, float] = MappingProxyType({}),
 ) -> AnyDataset:
-    """A data set with its missing values filled as a policy says, fitted to this data set.
+    """A data set with its missing values filled as a rule says, fitted to this data set.
 
     Parameters
     ----------
@@ -39,7 +49,7 @@ def filled(
         Raw data, in which values may be missing unless the policy is "error"; or data whose values
         for missing ones are known, which it keeps.
     null
-        "error", which leaves the data set as it is; "zero", "minimum" or "mean".
+        The rule; where values are errors, the data set stays as it is.
     map_blocks
         Reads the blocks for the fit.
     kept
@@ -48,30 +58,91 @@ def filled(
     Raises
     ------
     DataError
-        If the data is scaled already.
+        If the data is scaled already, or has a column with the name of an indicator.
     UsageError
-        If the known values were found by another policy.
+        If the known values were found by another rule.
     """
-    if null == "error":
+    if not null.permits:
         return dataset
-    if dataset.fill is not None:
+    origins = dataset.fill
+    if dataset.fill is not None and dataset.fill.fills:
         check_permitted(null, dataset.fill, "the data")
         how = filling(dataset.feature_names, dataset.fill.permitting(), (), dataset.transforms)
         return dataset.filled(dataset.fill, how)  # type: ignore[return-value]
     if dataset.transforms:
         raise scaled_already(dataset.transforms)
-    moments = reduce(merged_moments, map_blocks(feature_moments, dataset))
-    fill = fill_from(moments, null, dataset.n_documents).keeping(dataset.feature_names, kept)
-    return dataset.filled(fill)  # type: ignore[return-value]
+    summary = partial(column_summary, grouped=null.indicator)
+    found = reduce(ColumnSummary.merged, map_blocks(summary, dataset))
+    fill = fill_from(found.moments, null.policy, dataset.n_documents)
+    fill = fill.keeping(dataset.feature_names, kept)
+    fill = fill if origins is None else fill.with_origins(origins.origin_of_each)
+    if found.groups is None:
+        return dataset.filled(fill)  # type: ignore[return-value]
+    made = with_indicators(dataset.feature_names, fill, found.groups.firsts)
+    how = every_gap(made.names, made.fill, made.sources)
+    return dataset.filled(made.fill, how)  # type: ignore[return-value]
 
 
-def with_steps_of(dataset: Dataset, needed: Steps, *, permits: bool = False) -> Dataset:
+class ColumnSummary(NamedTuple):
+    """Moments of the values of each column that are there, and the columns by their gaps."""
+
+    moments: FeatureMoments
+    groups: GapGroups | None
+
+    def merged(self, other: ColumnSummary) -> ColumnSummary:
+        """The summary of the documents of both."""
+        groups = self.groups
+        if groups is not None and other.groups is not None:
+            groups = merged_gaps(groups, other.groups)
+        return ColumnSummary(merged_moments(self.moments, other.moments), groups)
+
+
+def column_summary(block: QueryBlock, grouped: bool) -> ColumnSummary:
+    """The summary of the columns of a block; `grouped` says whether gaps are compared."""
+    return ColumnSummary(feature_moments(block), gap_groups(block) if grouped else None)
+
+
+class FilledColumns(NamedTuple):
+    """Features of columns: their names, values for missing ones, and the column of each feature.
+
+    `sources` is None if the features are the columns.
+    """
+
+    names: tuple[str, ...]
+    fill: NullFill | None
+    sources: NDArray[np.intp] | None = None
+
+
+def with_indicators(names: Sequence[str], fill: NullFill, columns: Sequence[int]) -> FilledColumns:
+    """The columns as features, and an indicator of the gaps of each of some `columns`.
+
+    Raises
+    ------
+    DataError
+        If a column has the name of an indicator.
+    """
+    added = tuple(indicator_name(names[i]) for i in columns)
+    if taken := sorted({*added} & {*names}):
+        raise DataError(
+            f"the data has columns with the names of indicators of missing values: "
+            f"{quoted(taken)}; give these columns other names, or leave --null-indicator "
+            "(null_indicator, for retrain data.null_indicator) out."
+        )
+    sources = np.array([*range(len(names)), *columns], dtype=np.intp)
+    return FilledColumns((*names, *added), fill.with_indicators(names, columns), sources)
+
+
+def with_steps_of(
+    dataset: Dataset, names: Sequence[str], needed: Steps, *, permits: bool = False
+) -> Dataset:
     """Later data with the values for missing ones, and the scalings, of earlier data.
 
     Parameters
     ----------
     dataset
-        The later data, with the features of the earlier data.
+        The later data, with the columns of the earlier data, or with its features.
+    names
+        Names of the features of the earlier data.
     needed
         The steps of the earlier data.
     permits
@@ -82,15 +153,47 @@ def with_steps_of(dataset: Dataset, needed: Steps, *, permits: bool = False) -> 
     DataError
         If the data was scaled otherwise, or its missing values were filled with other values.
     """
-    names, scalings, fill = dataset.feature_names, scalings_of(needed), fill_of(needed)
+    scalings, fill = scalings_of(needed), fill_of(needed)
     added = missing_transforms(scalings, dataset.transforms)
-    if dataset.fill is not None:
-        check_filled_alike(names, fill, dataset.fill)
+    if dataset.fill is not None and dataset.fill.fills:
+        check_filled_alike(dataset.feature_names, fill, dataset.fill)
     if dataset.has_nulls or fill is not None:
-        permitted = fill.permitting() if fill is not None and permits else fill
-        how = filling(names, permitted, scalings, dataset.transforms)
-        dataset = dataset.filled(fill, how)
+        dataset = filled_as(dataset, names, fill, scalings, permits=permits)
     return dataset.transformed(added)
+
+
+def filled_as(
+    dataset: Dataset,
+    names: Sequence[str],
+    fill: NullFill | None,
+    scalings: Sequence[Scaling],
+    *,
+    permits: bool = False,
+) -> Dataset:
+    """The features `names` of a data set with their columns, by known values for missing ones.
+
+    Parameters
+    ----------
+    dataset
+        Raw data with the columns, or data with the features.
+    names, fill, scalings
+        Names of the features, their values for missing ones, and the scalings that follow.
+    permits
+        Whether a value may be missing also where `fill` says that none was.
+    """
+    sources, how = None, fill
+    is_filled = dataset.fill is not None and dataset.fill.fills
+    columns = source_names(names, () if fill is None or is_filled else (fill,))
+    at = dataset.columns_of(columns)
+    present = None if dataset.fill is None else dataset.fill.restricted(at)
+    check_origins(columns, fill, present, "the data")
+    if how is not None and permits:
+        how = how.permitting()
+    if how is not None and is_filled:
+        how = how.without_indicators()  # the data holds them
+    elif how is not None and how.has_indicators:
+        sources = at
+    return dataset.filled(fill, filling(names, how, scalings, dataset.transforms, sources))
 
 
 def scaled_already(transforms: Sequence[Scaling]) -> DataError:

@@ -26,7 +26,8 @@ def with_forms(
     """A view of a data set with each feature in several forms.
 
     The columns are the forms of the first feature, then the forms of the second; ``log(f12)`` is
-    the name of a form of ``f12``, and the raw form keeps the name of the feature. The view reads a
+    the name of a form of ``f12``, and the raw form keeps the name of the feature. Features that
+    tell of missing values are raw in every case. The view reads a
     feature once for all its forms, and has the values, in every bit, of a data set that holds the
     columns. In memory each form takes as many bytes as a feature.
 
@@ -69,6 +70,11 @@ def with_forms(
         fitted = None if name == "raw" else fit_scaling(dataset, cast(Normalize, name), map_blocks)
         columns.append([None if fitted is None else fitted.restricted(at) for at in features])
     of_features = list(zip(dataset.feature_names, zip(*columns, strict=True), strict=True))
+    if dataset.fill is not None:
+        of_features = [
+            (name, (None,) if tells else forms)
+            for (name, forms), tells in zip(of_features, dataset.fill.indicators, strict=True)
+        ]
     recorded = ColumnForms(
         sources=tuple(name for name, forms in of_features for _ in forms),
         forms=tuple(form for _, forms in of_features for form in forms),
@@ -77,7 +83,7 @@ def with_forms(
 
 
 class FormsDataset(View):
-    """The raw features of another data set in several forms; all features have equally many.
+    """The raw features of another data set in several forms.
 
     Parameters
     ----------
@@ -105,9 +111,9 @@ class FormsDataset(View):
 
     @cached_property
     def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
-        """Sizes of each block; every feature takes the place of all its forms."""
-        n_forms = len(self._forms.sources) // len(set(self._forms.sources))
-        return tuple(replace(b, n_values=b.n_values * n_forms) for b in self._source.blocks)
+        """Sizes of each block; of sparse data, all features count as equally full."""
+        n, n_raw = self.n_features, self._source.n_features
+        return tuple(replace(b, n_values=b.n_values * n // n_raw) for b in self._source.blocks)
 
     def _needed(self, columns: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
         """The raw features, each once."""

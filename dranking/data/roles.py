@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,9 @@ class Columns:
     nullable
         Names of the features whose values may be missing, which are NaN in blocks then, for models
         that know values for them. None stands for all features.
+    origins
+        Numbers to subtract from features before the conversion to float32, by name, such as those
+        of a model; or "auto" for those that are found in the data.
     known
         The features of earlier data, to which this data is added: they are found by name, and
         other columns are left out with a line. None stands for no earlier data.
@@ -105,6 +108,7 @@ class Columns:
     nullable: Collection[str] | None = ()
     known: KnownFeatures | None = None
     labelled: bool = True
+    origins: Mapping[str, float] | Literal["auto"] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raise UsageError if names come as a single text."""
@@ -140,6 +144,10 @@ class Columns:
     def nullable_if(self, may_miss: bool) -> Self:
         """The same roles; values of all features may be missing if `may_miss` says so."""
         return replace(self, nullable=None) if may_miss else self
+
+    def shifted_if(self, shifts: bool) -> Self:
+        """The same roles; origins are found in the data if `shifts` says so."""
+        return replace(self, origins="auto") if shifts else self
 
     def may_miss(self, names: Sequence[str]) -> NDArray[np.bool_]:
         """(n_names,) whether values of each feature may be missing."""

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.column_forms import ColumnForms, Scaling
 from dranking.data.dataset import Dataset
+from dranking.data.null_fill import NullFill
 from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
 from dranking.data.steps import check_none_filled_within
 from dranking.data.transforms import Form, Log, Quantile, QueryMinMax, QueryRank, Standard
@@ -66,11 +68,21 @@ def scaled(dataset: Dataset, normalize: Normalize, map_blocks: MapBlocks = block
     >>> dr.scaled(train, "standard").block(0).features.ravel().tolist()
     [-1.0, 1.0]
     """
-    return (
-        dataset
-        if normalize == "none"
-        else dataset.transformed([fit_scaling(dataset, normalize, map_blocks)])
+    if normalize == "none":
+        return dataset
+    scaling = fit_scaling(dataset, normalize, map_blocks)
+    return dataset.transformed([leaving_indicators(scaling, dataset.feature_names, dataset.fill)])
+
+
+def leaving_indicators(scaling: Form, names: tuple[str, ...], fill: NullFill | None) -> Scaling:
+    """The scaling of all features `names` but those that tell of missing values."""
+    if fill is None or not fill.has_indicators:
+        return scaling
+    forms = tuple(
+        None if tells else scaling.restricted(np.array([i]))
+        for i, tells in enumerate(fill.indicators)
     )
+    return ColumnForms(sources=names, forms=forms)
 
 
 def fit_scaling(

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock
-from dranking.data.column_forms import ColumnForms, Scaling, missing_transforms
-from dranking.data.null_fill import NullFill
+from dranking.data.column_forms import ColumnForms, Scaling, missing_transforms, source_names
+from dranking.data.null_fill import NullFill, check_origins
 from dranking.errors import DataError
 
 Steps: TypeAlias = tuple[NullFill | Scaling, ...]
@@ -45,16 +45,28 @@ class Filling:
         (n_features,) float32 values for missing ones.
     refusals
         For each feature, the reason for which a missing value is an error; "" where there is none.
+    indicators
+        (n_features,) whether the feature is 1 where its column lacks a value, and 0 elsewhere.
+    sources
+        (n_features,) position of the column of each feature; None if features are columns.
     """
 
     names: tuple[str, ...]
     values: NDArray[np.float32]
     refusals: tuple[str, ...]
+    indicators: NDArray[np.bool_]
+    sources: NDArray[np.intp] | None = None
     kind = "fill"
     of_query = False
 
+    def of_columns(self, block: QueryBlock) -> QueryBlock:
+        """The block without missing values, made from a block of all columns."""
+        if self.sources is not None:
+            block = block.with_features(block.features[:, self.sources])
+        return self.apply(block)
+
     def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
-        """The block without missing values; `columns` are the features that the block holds.
+        """The block without missing values; it holds the column of each of the features `columns`.
 
         Raises
         ------
@@ -64,18 +76,20 @@ class Filling:
         features = block.features
         stored = features.data if block.is_sparse else features
         missing = np.isnan(stored)
-        if not missing.any():
-            return block
         take = np.arange(len(self.names)) if columns is None else columns
+        tells = self.indicators[take]
+        if not missing.any() and not tells.any():
+            return block
         rows, places = np.nonzero(missing) if not block.is_sparse else _entries(features, missing)
         refused = np.array([bool(self.refusals[i]) for i in take])[places]
         if refused.any():
             first = int(np.argmax(refused))
             raise self._error(block, int(rows[first]), int(take[places[first]]))
-        values = self.values[take]
+        values = np.where(tells, np.float32(1), self.values[take])
         if not block.is_sparse:
-            return block.with_features(np.where(missing, values, features))
+            return block.with_features(np.where(missing, values, np.where(tells, 0, features)))
         filled = features.copy()
+        filled.data[tells[filled.indices]] = 0
         filled.data[missing] = values[places]
         filled.eliminate_zeros()
         return block.with_features(filled)
@@ -91,9 +105,11 @@ class Filling:
         )
 
 
-def every_gap(names: Sequence[str], fill: NullFill | None) -> Filling:
+def every_gap(
+    names: Sequence[str], fill: NullFill | None, sources: NDArray[np.intp] | None = None
+) -> Filling:
     """The filling of training data, in which every value may be missing."""
-    return filling(names, None if fill is None else fill.permitting(), ())
+    return filling(names, None if fill is None else fill.permitting(), (), sources=sources)
 
 
 def filling(
@@ -101,6 +117,7 @@ def filling(
     fill: NullFill | None,
     scalings: Sequence[Scaling],
     present: Sequence[Scaling] = (),
+    sources: NDArray[np.intp] | None = None,
 ) -> Filling:
     """How missing values of data become values, or errors.
 
@@ -113,18 +130,21 @@ def filling(
         missing value is an error.
     scalings, present
         The scalings that follow, and those that the data has already.
+    sources
+        Position of the column of each feature; None if features are columns.
     """
     within = within_query(scalings, names)
-    if present or fill is None:
+    indicators = np.zeros(len(names), dtype=np.bool_) if fill is None else fill.indicators
+    if present or fill is None or not fill.fills:
         refusals = [SCALED if present else NO_VALUE] * len(names)
     else:
         of_gap = ["" if has_gaps else NO_GAP for has_gaps in fill.gaps]
         refusals = [
-            WITHIN_QUERY if is_within else reason
-            for is_within, reason in zip(within, of_gap, strict=True)
+            "" if tells else WITHIN_QUERY if is_within else reason
+            for tells, is_within, reason in zip(indicators, within, of_gap, strict=True)
         ]
     values = np.zeros(len(names)) if fill is None else np.array(fill.values)
-    return Filling(tuple(names), values.astype(np.float32), tuple(refusals))
+    return Filling(tuple(names), values.astype(np.float32), tuple(refusals), indicators, sources)
 
 
 def within_query(scalings: Sequence[Scaling], names: Sequence[str]) -> list[bool]:
@@ -142,6 +162,21 @@ def within_query(scalings: Sequence[Scaling], names: Sequence[str]) -> list[bool
 def fill_of(steps: Steps) -> NullFill | None:
     """The values for missing ones among the steps."""
     return next((step for step in steps if isinstance(step, NullFill)), None)
+
+
+def filled_of(steps: Steps) -> NullFill | None:
+    """The record of values that were filled in for missing ones; None if none were."""
+    fill = fill_of(steps)
+    return fill if fill is not None and fill.fills else None
+
+
+def origins_by_column(names: Sequence[str], steps: Steps) -> dict[str, float]:
+    """The number to subtract from each raw column of features `names`, where it is not 0."""
+    fill = fill_of(steps)
+    if fill is None:
+        return {}
+    pairs = zip(source_names(names, steps), fill.origin_of_each, strict=True)
+    return {name: origin for name, origin in pairs if origin}
 
 
 def scalings_of(steps: Steps) -> tuple[Scaling, ...]:
@@ -172,11 +207,15 @@ def missing_steps(
     """
     ours = scalings_of(present)
     scalings = missing_transforms(scalings_of(needed), ours)
-    fill, theirs = fill_of(needed), fill_of(present)
+    fill, theirs = fill_of(needed), filled_of(present)
+    check_origins(names, fill, fill_of(present), "the data")
     if theirs is not None:
         check_filled_alike(names, fill, theirs)
         check_none_filled_within(names, theirs, scalings)
-    return (filling(names, fill, scalings, ours), *scalings) if has_nulls else scalings
+        fill = None if fill is None else fill.without_indicators()  # the data holds them
+    if not has_nulls and (fill is None or not fill.has_indicators):
+        return scalings
+    return (filling(names, fill, scalings, ours), *scalings)
 
 
 def check_none_filled_within(
@@ -202,6 +241,8 @@ def check_filled_alike(names: Sequence[str], fill: NullFill | None, data: NullFi
 
     Zero is the same value in all data; a model that knows no values takes it.
     """
+    if fill is not None and not fill.fills:
+        fill = None
     if fill is None and data.policy == "zero":
         return
     other = [

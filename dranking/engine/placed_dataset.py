@@ -116,7 +116,10 @@ class PlacedDataset(Dataset):
     def filled(self, fill: NullFill | None, filling: Filling | None = None) -> Dataset:
         """The data set with values for missing ones."""
         chosen = filling or every_gap(self.feature_names, fill)
-        filled = self._with(self._applied((chosen,), "fill"))
+        tasks = [self._executor.submit(chosen.of_columns, task, name="fill") for task in self.tasks]
+        filled = self._with(tasks, feature_names=chosen.names)
+        if chosen.sources is not None:
+            filled.blocks = tuple(filled._of_each(info_of, "info"))
         filled.fill, filled.has_nulls = fill, False
         return filled
 
@@ -124,12 +127,9 @@ class PlacedDataset(Dataset):
         """The data set with further scalings."""
         if not transforms:
             return self
-        tasks = self._applied(tuple(transforms), "scale")
+        added = tuple(transforms)
+        tasks = [self._executor.submit(scaled, task, added, name="scale") for task in self.tasks]
         return self._with(tasks, transforms=(*self.transforms, *transforms))
-
-    def _applied(self, steps: tuple[Filling | Scaling, ...], name: str) -> list[Task]:
-        """Tasks that apply steps to the blocks."""
-        return [self._executor.submit(apply_steps, task, steps, name=name) for task in self.tasks]
 
     def _with(self, tasks: Sequence[Task], **changed: Any) -> PlacedDataset:
         fields: dict[str, Any] = {
@@ -177,8 +177,8 @@ def info_of(block: QueryBlock) -> BlockInfo:
     return block.info
 
 
-def apply_steps(block: QueryBlock, steps: Sequence[Filling | Scaling]) -> QueryBlock:
-    """The block with its missing values filled, or with further scalings."""
-    for step in steps:
+def scaled(block: QueryBlock, scalings: Sequence[Scaling]) -> QueryBlock:
+    """The block with further scalings."""
+    for step in scalings:
         block = step.apply(block)
     return block

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
-from dranking.data.null_fill import NullPolicy, check_policy
+from dranking.data.null_fill import DEFAULT_VALUES, ValueRule
 from dranking.data.roles import QID, RELEVANCE, Columns
 from dranking.data.tables.alignment import (
     in_no_order,
@@ -25,6 +25,7 @@ from dranking.data.tables.any_table import is_dask, is_dask_frame, is_table
 from dranking.data.tables.columns import DASK_FRAME, Layout, find_layout
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.in_memory import MemoryDataset, rows_in_memory
+from dranking.data.tables.lost_digits import NO_ORIGINS, Origins
 from dranking.data.tables.numeric_values import Nullable
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
@@ -56,6 +57,7 @@ def as_dataset(
     qid: Any = None,
     query_weights: Any = None,
     nullable: Nullable = False,
+    origins: Origins = NO_ORIGINS,
     executor: Any = None,
 ) -> Dataset:
     """Make a data set of the arguments of an estimator's `fit`.
@@ -82,6 +84,9 @@ def as_dataset(
     nullable
         Whether values may be missing, which are NaN then: of all features, or, in memory, of each
         feature. A data set is what it is.
+    origins
+        Numbers to subtract from columns before the conversion to float32, by name, or "auto" for
+        those that are found in the data; not of Dask collections.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -102,8 +107,14 @@ def as_dataset(
     if is_table(X) or is_path(X):
         named = _named_columns(X, y, qid, query_weights)
         if named is not None:
-            return open_dataset(X, columns=named.nullable_if(bool(np.any(nullable))))
+            columns = named.nullable_if(bool(np.any(nullable)))
+            return open_dataset(X, columns=replace(columns, origins=origins))
     if is_dask(X):
+        if origins:
+            raise UsageError(
+                "shift: not for a dask collection, whose values become float32 on their way; "
+                "ingest it with RowRules(shift='auto') or null_from=, and take the data set."
+            )
         run = get_executor(executor)
         return place(X, y, qid, query_weights, run, nullable=bool(np.any(nullable))).dataset
     if qid is None:
@@ -114,7 +125,12 @@ def as_dataset(
         check_known({"X": X, **{n: value for n, value in labels.items() if value is not None}})
         labels |= dict(zip(lazy, computed(get_executor(executor), [*lazy.values()]), strict=True))
     return rows_in_memory(
-        X, labels["y"], labels["qid"], query_weights=query_weights, nullable=nullable
+        X,
+        labels["y"],
+        labels["qid"],
+        query_weights=query_weights,
+        nullable=nullable,
+        origins=origins,
     )
 
 
@@ -124,7 +140,7 @@ def training_dataset(
     *,
     qid: Any = None,
     query_weights: Any = None,
-    null: NullPolicy = "error",
+    null: ValueRule = DEFAULT_VALUES,
     executor: Any = None,
 ) -> Dataset:
     """The arguments of `as_dataset` as training data, whose missing values are filled.
@@ -134,14 +150,26 @@ def training_dataset(
     UsageError
         If there is no such policy, or a data set comes with one.
     """
-    nullable = check_policy(null)
-    if nullable and isinstance(X, Dataset):
+    if null.shift == "auto" and isinstance(X, Dataset):
+        raise UsageError(
+            "shift: not for a data set, whose values are float32 already: pass shift= to "
+            "open_dataset, from_table or from_arrays."
+        )
+    if null.permits and isinstance(X, Dataset):
         raise UsageError(
             "null: not for a data set, whose missing values were filled when it was made: pass "
             "null= to open_dataset, from_table or from_arrays."
         )
     run = get_executor(executor)
-    data = as_dataset(X, y, qid=qid, query_weights=query_weights, nullable=nullable, executor=run)
+    data = as_dataset(
+        X,
+        y,
+        qid=qid,
+        query_weights=query_weights,
+        nullable=null.permits,
+        origins="auto" if null.shift == "auto" else NO_ORIGINS,
+        executor=run,
+    )
     return filled(data, null, blocks_on(run))
 
 

@@ -7,18 +7,25 @@ from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.data.column_forms import Scaling, missing_transforms
-from dranking.data.filling import fill_from, scaled_already
-from dranking.data.null_fill import NullFill, NullPolicy, check_permitted
+from dranking.data.column_forms import Scaling, missing_transforms, source_names
+from dranking.data.filling import (
+    ColumnSummary,
+    FilledColumns,
+    column_summary,
+    fill_from,
+    scaled_already,
+    with_indicators,
+)
+from dranking.data.null_fill import NullFill, ValueRule, check_origins, check_permitted
 from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
 from dranking.data.scaling import (
     UNFITTED,
     FeatureMoments,
-    feature_moments,
     feature_sketch,
-    merged_moments,
+    leaving_indicators,
     quantile_of,
     standard_of,
 )
@@ -27,25 +34,29 @@ from dranking.data.steps import (
     check_filled_alike,
     check_none_filled_within,
     fill_of,
+    filled_of,
     filling,
     scalings_of,
 )
 from dranking.data.store.dataset import StoredDataset
+from dranking.data.transforms import Form
 from dranking.engine.executor import Executor, Task
 from dranking.errors import DataError, quoted
 from dranking.ingestion.gathering import results_of
 from dranking.ingestion.ingest_plan import Plan, Request
 from dranking.ingestion.rows.finish_blocks import filled_moments
-from dranking.ingestion.rows.row_rules import HasFill, known_fill, raw_features_of
+from dranking.ingestion.rows.row_rules import HasFill, RowRules, known_fill, raw_features_of
 from dranking.ingestion.rows.segments import measure_segments
 from dranking.ingestion.segment_memory import in_turns
 
 
 class Fitted(NamedTuple):
-    """The values for missing ones, and the scalings to apply.
+    """The features, the values for missing ones, and the scalings to apply.
 
     Attributes
     ----------
+    feature_names
+        Names of the features: the columns, and what tells of their missing values.
     fill
         The values for the record of the data set; None if no value may be missing.
     filling
@@ -54,6 +65,7 @@ class Fitted(NamedTuple):
         Scalings, in order.
     """
 
+    feature_names: tuple[str, ...]
     fill: NullFill | None
     filling: Filling | None
     added: tuple[Scaling, ...]
@@ -79,40 +91,84 @@ def fit(request: Request, plan: Plan, shared: Task, before: StoredDataset | None
     """
     rows, names = request.rows, plan.feature_names
     known = known_fill(rows, before)
-    fill = None if known is None else _restricted(known, names)
-    of_source, present = fill_of(plan.steps), scalings_of(plan.steps)
-    if of_source is not None:
-        fill = _with_filled(names, fill, of_source, rows.null)
-    elif present and (fill is not None or rows.null != "error"):
+    of_source, present = filled_of(plan.steps), scalings_of(plan.steps)
+    if of_source is None and present and (known is not None or rows.null != "error"):
         raise scaled_already(present)
+    columns = FilledColumns(names, None)
+    origins = fill_of(plan.steps)
+    if of_source is not None:
+        fill = None if known is None else _of_features(known, names)
+        columns = FilledColumns(names, _with_filled(names, fill, of_source, rows.missing))
+    elif known is not None:
+        columns = _of_columns(known, names)
+        of_columns = None if known.fill is None else columns.fill
+        if of_columns is not None:
+            of_columns = of_columns.restricted(np.arange(len(names)))
+        check_origins(names, of_columns, origins, "the data")
+    elif origins is not None:
+        columns = FilledColumns(names, origins)
     if before is not None:
         added = missing_transforms(before.transforms, present)
-        return _fitted(plan, fill, added, rows.null)
-    moments, n_documents = None, 0
-    if (fill is None and rows.null in ("minimum", "mean")) or request.normalize == "standard":
-        parts = measured(request.executor, plan, shared, _counted, _both)
-        n_documents, moments = reduce(_both, parts)
-    if fill is None and rows.null != "error":
-        none = np.zeros(len(names))
-        fill = fill_from(moments or FeatureMoments(none, none, none, none, none), rows.null)
-    if fill is not None and moments is not None:
-        moments = filled_moments(moments, fill.values, n_documents)
-    return _fitted(plan, fill, _scalings(request, plan, shared, fill, moments), rows.null)
+        return _fitted(request, plan, shared, columns, added)
+    is_new = rows.null != "error" and (columns.fill is None or columns.fill is origins)
+    found = None
+    if (is_new and (rows.null != "zero" or rows.null_indicator)) or request.normalize == "standard":
+        summary = partial(_counted, grouped=is_new and rows.null_indicator)
+        found = reduce(_both, measured(request.executor, plan, shared, summary, _both))
+    if is_new:
+        columns = _first_fill(names, rows, found, origins)
+    return _fitted(request, plan, shared, columns, None, found)
 
 
-def _counted(block: QueryBlock) -> tuple[int, FeatureMoments]:
-    """Number of documents of a block, and the moments of the values that are there."""
-    return block.n_documents, feature_moments(block)
+def _of_features(known: HasFill, names: Sequence[str]) -> NullFill | None:
+    """The known values of some features, of which some may tell of missing values."""
+    fill, there = known.fill, source_names(known.feature_names, known.transforms)
+    return None if fill is None else fill.restricted(_positions(names, there))
+
+
+def _of_columns(known: HasFill, names: tuple[str, ...]) -> FilledColumns:
+    """The features of columns, with known values and the known indicators of missing values."""
+    fill = known.fill
+    if fill is None:
+        return FilledColumns(names, None)
+    of_names = fill.restricted(_positions(names, raw_features_of(known)))
+    if not fill.indicates:
+        return FilledColumns(names, of_names)
+    told = dict.fromkeys(of for of in fill.indicates if of in names)
+    plain = of_names.model_copy(update={"indicates": ("",) * len(names)})
+    return with_indicators(names, plain, [names.index(of) for of in told])
+
+
+def _first_fill(
+    names: tuple[str, ...],
+    rows: RowRules,
+    found: tuple[int, ColumnSummary] | None,
+    origins: NullFill | None,
+) -> FilledColumns:
+    """The features of columns whose values for missing ones are fitted to these columns."""
+    none = np.zeros(len(names))
+    n_documents, summary = found or (0, None)
+    moments = FeatureMoments(none, none, none, none, none) if summary is None else summary.moments
+    fill = fill_from(moments, rows.null, n_documents)
+    fill = fill if origins is None else fill.with_origins(origins.origin_of_each)
+    if summary is None or summary.groups is None:
+        return FilledColumns(names, fill)
+    return with_indicators(names, fill, summary.groups.firsts)
+
+
+def _counted(block: QueryBlock, grouped: bool) -> tuple[int, ColumnSummary]:
+    """Number of documents of a block, and the summary of its columns."""
+    return block.n_documents, column_summary(block, grouped)
 
 
 def _both(
-    one: tuple[int, FeatureMoments], other: tuple[int, FeatureMoments]
-) -> tuple[int, FeatureMoments]:
-    return one[0] + other[0], merged_moments(one[1], other[1])
+    one: tuple[int, ColumnSummary], other: tuple[int, ColumnSummary]
+) -> tuple[int, ColumnSummary]:
+    return one[0] + other[0], one[1].merged(other[1])
 
 
 def _with_filled(
-    names: Sequence[str], fill: NullFill | None, of_source: NullFill, null: NullPolicy
+    names: Sequence[str], fill: NullFill | None, of_source: NullFill, null: ValueRule
 ) -> NullFill:
     """The values for missing ones where those of the source were filled in before."""
     check_permitted(null, of_source, "the data")
@@ -123,60 +179,78 @@ def _with_filled(
 
 
 def _fitted(
-    plan: Plan, fill: NullFill | None, added: tuple[Scaling, ...], null: NullPolicy
+    request: Request,
+    plan: Plan,
+    shared: Task,
+    columns: FilledColumns,
+    added: tuple[Scaling, ...] | None,
+    found: tuple[int, ColumnSummary] | None = None,
 ) -> Fitted:
-    """The steps of the data set; DataError if some would scale by values that were filled in."""
-    of_source = fill_of(plan.steps)
+    """The steps of the data set; scalings are fitted where none are given.
+
+    Raises
+    ------
+    DataError
+        If some steps would scale by values that were filled in.
+    """
+    names, fill = columns.names, columns.fill
+    of_source, present = filled_of(plan.steps), scalings_of(plan.steps)
+
+    def how(scalings: Sequence[Scaling]) -> Filling | None:
+        """The filling of blocks; the policy permits gaps also where the known data has none."""
+        if fill is None:
+            return None
+        known = fill if request.rows.null == "error" else fill.permitting()
+        known = known if of_source is None else known.without_indicators()
+        return filling(names, known, scalings, present, columns.sources)
+
+    if added is None:
+        scalings = _scalings(request, plan, shared, columns, how(()), found)
+        added = tuple(leaving_indicators(scaling, names, fill) for scaling in scalings)
     if of_source is not None:
-        check_none_filled_within(plan.feature_names, of_source, added)
-    return Fitted(fill, _filling(plan, fill, added, null), added)
+        check_none_filled_within(names, of_source, added)
+    return Fitted(names, fill, how(added), added)
 
 
 def _scalings(
     request: Request,
     plan: Plan,
     shared: Task,
-    fill: NullFill | None,
-    moments: FeatureMoments | None,
-) -> tuple[Scaling, ...]:
+    columns: FilledColumns,
+    how: Filling | None,
+    found: tuple[int, ColumnSummary] | None,
+) -> tuple[Form, ...]:
     """The scalings that the caller asks for, fitted to the data with its missing values filled."""
     if request.normalize == "none":
         return ()
-    if request.normalize == "standard" and moments is not None:
+    if request.normalize == "standard" and found is not None:
+        n_documents, moments = found[0], found[1].moments
+        if columns.sources is not None:
+            moments = FeatureMoments(*(each[columns.sources] for each in moments))
+        if columns.fill is not None:
+            moments = filled_moments(moments, columns.fill.values, n_documents)
         return (standard_of([moments], sparse=plan.is_sparse),)
     if request.normalize == "quantile":
-        filling = _filling(plan, fill, (), request.rows.null)
-        return (_fit_quantile(request.executor, plan, shared, filling),)
+        return (_fit_quantile(request.executor, plan, shared, how),)
     scaling = UNFITTED[request.normalize]()
     if plan.is_sparse:
         scaling.check_sparse()
     return (scaling,)
 
 
-def _restricted(known: HasFill, names: Sequence[str]) -> NullFill | None:
-    """The known values of some features."""
-    position = {name: i for i, name in enumerate(raw_features_of(known))}
+def _positions(names: Sequence[str], there: Sequence[str]) -> NDArray[np.intp]:
+    """Positions of some features among those that `null_from` knows."""
+    position = {name: i for i, name in enumerate(there)}
     absent = [name for name in names if name not in position]
     if absent:
         raise DataError(
             f"what null_from names has no values for {len(absent)} feature(s): {quoted(absent)}. "
             "Give its training data, or choose the features."
         )
-    columns = np.array([position[name] for name in names], dtype=np.intp)
-    return None if known.fill is None else known.fill.restricted(columns)
+    return np.array([position[name] for name in names], dtype=np.intp)
 
 
-def _filling(
-    plan: Plan, fill: NullFill | None, added: Sequence[Scaling], null: NullPolicy
-) -> Filling | None:
-    """The filling of blocks; the policy permits gaps also where the known data has none."""
-    if fill is None:
-        return None
-    known = fill if null == "error" else fill.permitting()
-    return filling(plan.feature_names, known, added, scalings_of(plan.steps))
-
-
-def _fit_quantile(executor: Executor, plan: Plan, shared: Task, filling: Filling | None) -> Scaling:
+def _fit_quantile(executor: Executor, plan: Plan, shared: Task, filling: Filling | None) -> Form:
     if plan.is_sparse:
         raise DataError(
             "quantile scaling would fill in the zeros of sparse features; "

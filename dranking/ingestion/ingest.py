@@ -192,13 +192,14 @@ def _store(
         segment for part in results_of(request.executor, tasks, "write") for segment in part
     ]
     scratch.clear()
-    fill = fitted.fill
+    fill, how = fitted.fill, fitted.filling
     if fill is not None:
-        fill = fill.with_gaps(np.logical_or.reduce([each.gaps for each in written]))
+        gaps = np.logical_or.reduce([each.gaps for each in written])
+        fill = fill.with_gaps(gaps if how is None or how.sources is None else gaps[how.sources])
     dataset = commit_dataset(
         commit,
         [each.segment for each in written],
-        feature_names=plan.feature_names,
+        feature_names=fitted.feature_names,
         transforms=(*scalings_of(plan.steps), *fitted.added),
         roles=plan.roles,
         fill=fill,

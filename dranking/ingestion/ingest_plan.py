@@ -17,7 +17,7 @@ from dranking.data.named_columns import by_name
 from dranking.data.regrouping.layout import plan_segments
 from dranking.data.roles import Columns, Roles
 from dranking.data.scaling import Normalize
-from dranking.data.steps import Steps
+from dranking.data.steps import Steps, filled_of
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.tables.any_table import is_table
 from dranking.engine.executor import Executor, Task
@@ -42,7 +42,12 @@ from dranking.ingestion.order_rows import (
 )
 from dranking.ingestion.rows.plan_parquet import ColumnRules
 from dranking.ingestion.rows.repeated_query import repeated_query
-from dranking.ingestion.rows.row_rules import RowRules, known_fill
+from dranking.ingestion.rows.row_rules import (
+    RowRules,
+    known_fill,
+    origins_of_columns,
+    raw_columns_of,
+)
 from dranking.ingestion.rows.scan import hashes_of_any_type, ids_with, known_hashes
 from dranking.ingestion.rows.scratch import Scratch
 from dranking.ingestion.rows.segments import StoredBlocks, Work
@@ -119,9 +124,14 @@ def open_source(
     UsageError
         If an option does not fit the data, or the disk of the scratch place is full.
     """
-    permits = request.rows.null != "error"
-    nullable = permits or known_fill(request.rows, before) is not None
-    rules = ColumnRules(request.columns, nullable, permits, before)
+    permits, known_values = request.rows.null != "error", known_fill(request.rows, before)
+    nullable = permits or known_values is not None
+    columns = request.columns
+    if request.rows.shift == "auto" and not columns.origins:
+        columns = columns.shifted_if(True)
+    if known_values is not None:
+        columns = replace(columns, origins=origins_of_columns(known_values))
+    rules = ColumnRules(columns, nullable, permits, before)
     if is_table(request.source) or is_collection(request.source):
         _check_options(request, "table", "the source")
         opened = open_collection if is_collection(request.source) else open_table
@@ -131,7 +141,10 @@ def open_source(
     _check_options(request, form, str(paths[0]))
     if form == "directory":
         data = open_dataset(paths)
-        return data if rules.known is None else by_name(data, rules.known, str(paths[0]))
+        known, is_filled = rules.known, filled_of(data.preparation) is not None
+        if before is not None and known is not None and is_filled:
+            known = known._replace(names=before.feature_names)
+        return data if known is None else by_name(data, known, str(paths[0]))
     if form == "parquet":
         return open_parquet(request.executor, paths, rules, request.where)
     if form == "text":
@@ -140,7 +153,7 @@ def open_source(
             paths,
             scratch,
             rules.nullable,
-            n_features=request.rows.n_features if before is None else before.n_features,
+            n_features=request.rows.n_features if before is None else len(raw_columns_of(before)),
             sparse=request.rows.sparse if before is None else before.is_sparse,
         )
     assert_never(form)
@@ -195,6 +208,7 @@ def _check_options(request: Request, form: str, name: str) -> None:
         ("text", ("text",), text),
         ("parquet", ("parquet",), parquet),
         ("tables", ("parquet", "table"), tables),
+        ("tables", ("parquet", "table"), {"shift": request.rows.shift != "none"}),
         ("text and tables", ("text", "parquet", "table"), {"null": request.rows.null != "error"}),
     )
     for allowed, forms, options in rules:

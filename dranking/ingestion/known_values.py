@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any
+from functools import partial, reduce
+from typing import Any, NamedTuple
 
 from dranking.data.column_forms import Scaling
-from dranking.data.filling import fill_from
+from dranking.data.filling import ColumnSummary, column_summary, fill_from, with_indicators
 from dranking.data.null_fill import NullFill, NullPolicy
 from dranking.data.roles import Columns
-from dranking.data.scaling import FeatureMoments, feature_moments, merged_moments
+from dranking.data.steps import fill_of
 from dranking.engine.executor import Executor
 from dranking.engine.tile_tasks import given
 from dranking.files.places import Place
@@ -31,10 +31,18 @@ class KnownValues:
     transforms: tuple[Scaling, ...] = ()
 
 
+class Measured(NamedTuple):
+    """Columns of a source: their names, a summary, and the origins that were subtracted."""
+
+    names: tuple[str, ...]
+    summary: ColumnSummary
+    origins: NullFill | None
+
+
 def measure_source(
     source: Any, columns: Columns, rows: RowRules, folder: Place, executor: Executor
-) -> tuple[tuple[str, ...], FeatureMoments]:
-    """Names of the features of a source, and moments of the values that are there.
+) -> Measured:
+    """Names of the columns of a source, and a summary of their values and gaps.
 
     Parameters
     ----------
@@ -56,32 +64,55 @@ def measure_source(
     try:
         plan = make_plan(request, open_source(request, scratch, None), scratch.part("0"), 0, None)
         shared = executor.submit(given, plan.source, name="source")
-        parts = measured(executor, plan, shared, feature_moments, merged_moments)
-        return plan.feature_names, reduce(merged_moments, parts)
+        summary = partial(column_summary, grouped=rows.null_indicator)
+        parts = measured(executor, plan, shared, summary, ColumnSummary.merged)
+        found = reduce(ColumnSummary.merged, parts)
+        return Measured(plan.feature_names, found, fill_of(plan.steps))
     finally:
         scratch.clear()
 
 
 def known_values(
     names: tuple[str, ...],
-    moments: Iterable[FeatureMoments],
+    summaries: Iterable[ColumnSummary],
     null: NullPolicy,
     earlier: HasFill | None = None,
+    origins: NullFill | None = None,
 ) -> KnownValues:
-    """The values for missing ones from the moments of several sources.
+    """The values for missing ones from the summaries of several sources.
 
     Parameters
     ----------
     names
-        Names of the features.
-    moments
-        The moments of each source.
+        Names of the columns.
+    summaries
+        The summary of each source.
     null
-        "zero", "minimum" or "mean".
+        "zero", "minimum" or "mean"; "error" for the origins alone.
     earlier
-        A model whose values are kept, where it has a feature and the same policy.
+        A model whose values are kept, where it has a column and the same policy; indicators of
+        missing values that it has are made in any case.
+    origins
+        The origins that were subtracted from the columns of all sources; None if there are none.
+
+    Raises
+    ------
+    DataError
+        If a column has the name of an indicator.
     """
-    fill = fill_from(reduce(merged_moments, moments), null)
-    if earlier is None or earlier.fill is None or earlier.fill.policy != null:
+    if null == "error":
+        none = (0.0,) * len(names)
+        nothing = NullFill(policy="error", values=none, gaps=(False,) * len(names))
+        return KnownValues(names, origins or nothing)
+    found = reduce(ColumnSummary.merged, summaries)
+    fill = fill_from(found.moments, null)
+    fill = fill if origins is None else fill.with_origins(origins.origin_of_each)
+    columns = set() if found.groups is None else {*found.groups.firsts}
+    if earlier is not None and earlier.fill is not None:
+        columns |= {names.index(of) for of in earlier.fill.indicates if of in names}
+        if earlier.fill.policy == null:
+            fill = fill.keeping(names, values_of(earlier))
+    if found.groups is None and not columns:
         return KnownValues(names, fill)
-    return KnownValues(names, fill.keeping(names, values_of(earlier)))
+    made = with_indicators(names, fill, sorted(columns))
+    return KnownValues(made.names, made.fill or fill)

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 
 from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
-from dranking.data.null_fill import NullPolicy, check_policy
+from dranking.data.null_fill import NullPolicy, Shift, ValueRule
 from dranking.data.parquet.listing import is_parquet_name
 from dranking.data.roles import DEFAULT_COLUMNS, Columns
 from dranking.data.tables.any_table import is_table
@@ -39,12 +39,14 @@ class TextOptions(TypedDict, total=False):
     sparse: bool
 
 
-def open_dataset(
+def open_dataset(  # noqa: PLR0913 - one call with keywords
     source: Any,
     *,
     columns: Columns | Mapping[str, Any] = DEFAULT_COLUMNS,
     where: str | None = None,
     null: NullPolicy = "error",
+    null_indicator: bool = False,
+    shift: Shift = "none",
     regroup: bool = False,
     n_features: int | None = None,
     sparse: bool = False,
@@ -72,6 +74,11 @@ def open_dataset(
         in tables): "error"; or "zero", "minimum" or "mean", that of the feature over all documents
         that have a value, which costs a pass over the data. Models that are trained on the data
         set record the values, and score other data with them.
+    null_indicator
+        Beside `null`: whether further features tell of missing values, as in `LinearRanker.fit`.
+    shift
+        Tables only: "auto" subtracts an origin from values that float32 would merge, as in
+        `LinearRanker.fit`.
     regroup
         Text only: sort the rows of a query together where they are not adjacent.
     n_features
@@ -91,7 +98,7 @@ def open_dataset(
     columns = Columns.of(columns)
     if storage_options:
         source = as_paths(source, storage_options)
-    is_nullable = check_policy(null)
+    rule = ValueRule.of(null, null_indicator, shift)
     text: TextOptions = {
         "regroup": regroup,
         "n_features": n_features,
@@ -104,28 +111,30 @@ def open_dataset(
         _check_no_folders(columns, where, "the source is a table")
         from dranking.data.tables.in_memory import from_table
 
-        return from_table(source, columns, null=null)
+        return from_table(source, columns, null=null, null_indicator=null_indicator, shift=shift)
     paths = as_paths(source)
     form = data_form(paths)
     if given and form != "text":
         raise UsageError(f"{', '.join(given)}: only for text, but {paths[0]} is {form}.")
-    if is_nullable and form == "directory":
+    if rule.permits and form == "directory":
         raise UsageError(
             f"null: only for text and tables, but {paths[0]} is a dataset directory, whose missing "
             "values were filled when it was ingested."
         )
-    columns = columns.nullable_if(is_nullable)
+    if rule.shift == "auto" and form != "parquet":
+        raise UsageError(f"shift: only for tables, but {paths[0]} is {form}.")
+    columns = columns.nullable_if(rule.permits).shifted_if(rule.shift == "auto")
     if form == "parquet":
         from dranking.data.parquet.dataset import ParquetDataset
 
         known = columns.known
-        may_lack = is_nullable or (known is not None and known.may_lack)
+        may_lack = rule.permits or (known is not None and known.may_lack)
         found = ParquetDataset(paths, columns=columns, where=where, may_lack=may_lack)
-        return filled(found, null)
+        return filled(found, rule)
     _check_no_folders(columns, where, f"{paths[0]} is {form}")
     dataset = _open_directory(paths[0]) if form == "directory" else _read_text(paths, text, columns)
     _check_same_roles(dataset, columns, paths[0])
-    return filled(dataset, null)
+    return filled(dataset, rule)
 
 
 def _check_no_folders(columns: Columns, where: str | None, data: str) -> None:

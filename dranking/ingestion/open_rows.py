@@ -12,20 +12,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dranking.data.null_fill import NullFill
 from dranking.data.parquet.files import ParquetFiles
 from dranking.data.parquet.hive_folders import (
     FoundFile,
     ReadFooter,
     find_files,
-    ranges_of,
     read_footers,
+    with_origins,
 )
 from dranking.data.roles import DEFAULT_ROLES, RELEVANCE, Columns, Roles
-from dranking.data.steps import Steps
+from dranking.data.steps import Steps, fill_of
 from dranking.data.tables.any_table import as_stream, check_index, is_dask, is_dask_frame
 from dranking.data.tables.columns import TABLE, Layout
 from dranking.data.tables.feature_names import default_feature_names
-from dranking.data.tables.lost_digits import warn_of_lost_digits
 from dranking.data.tables.numeric_values import is_number
 from dranking.data.tables.recorded_steps import recorded_steps
 from dranking.engine.executor import Executor
@@ -111,7 +111,12 @@ def open_parquet(
         footers = list(_with_titles(footers, titles))
     schemas = distinct_schemas(footers)
     layout = rules.layout(schemas)
-    warn_of_lost_digits(ranges_of(footers, layout.columns), footers[0].part.name)
+    steps = recorded_steps(schemas, layout.feature_names)
+    filled = fill_of(steps)
+    layout = with_origins(layout, footers, {} if filled else rules.asked.origins)
+    subtracted = NullFill.of_origins(layout.origins)
+    if subtracted is not None:
+        steps = (subtracted, *steps)
     read = ParquetFiles([footer.part for footer in footers])
     if not read.n_rows:
         raise DataError(f"{read.parts[0].name}: there are no rows; give data that has rows.")
@@ -119,7 +124,7 @@ def open_parquet(
     return OpenedRows(
         ParquetRows(read, layout, missing=rules.nullable),
         layout.feature_names,
-        recorded_steps(schemas, layout.feature_names),
+        steps,
         layout.roles,
         reader_bytes=reader_bytes(footers, layout.to_read(np.arange(len(layout.feature_names)))),
     )
@@ -241,6 +246,7 @@ def open_table(executor: Executor, table: Any, rules: ColumnRules, scratch: Scra
         flush()
     roles = layout.roles
     same = Columns(roles.qid, roles.relevance, roles.docid, roles.weight, layout.columns)
+    same = replace(same, origins=rules.asked.origins)
     places = [scratch.place(name) for name in names]
     titles = [TABLE] * len(names)
     opened = open_parquet(executor, places, replace(rules, asked=same, before=None), titles=titles)
@@ -277,6 +283,7 @@ def open_collection(
             raise UsageError(f"{', '.join(chosen)}: arrays have no columns with names.")
         X, y, qid = source
         columns = Columns(relevance=None if y is None else RELEVANCE, docid=None, weight=None)
+        columns = replace(columns, origins=rules.asked.origins)
         rules = replace(rules, asked=columns, before=None)
     with as_current(executor):  # the way in which Dask shuffles depends on the client
         given = partitions_of(X, y, qid, partial(computed, executor))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullPolicy
+from dranking.data.null_fill import NullPolicy, Shift, ValueRule
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.errors import UsageError
@@ -170,7 +170,7 @@ class MaxMarginRanker(LinearRanker):
     checkpoint: AnyPlace | None = None
 
     @as_elsewhere
-    def fit(
+    def fit(  # noqa: PLR0913 - one call with keywords
         self,
         X: Any,
         y: Any = None,
@@ -179,13 +179,15 @@ class MaxMarginRanker(LinearRanker):
         query_weights: Any = None,
         validation: Any = None,
         null: NullPolicy = "error",
+        null_indicator: bool = False,
+        shift: Shift = "none",
         executor: Any = None,
     ) -> MaxMarginRanker:
         """Fit the weights.
 
         Parameters
         ----------
-        X, y, qid, query_weights, null, executor
+        X, y, qid, query_weights, null, null_indicator, shift, executor
             As in `GreedyRankRLS.fit`.
         validation
             Judged data, as X alone, or `Validation`, on which solver `SGD` evaluates the model
@@ -211,7 +213,8 @@ class MaxMarginRanker(LinearRanker):
         """
         self._check(validation)
         executor = get_executor(executor)
-        dataset = self._training_data(X, y, qid, query_weights, null, executor)
+        rule = ValueRule.of(null, null_indicator, shift)
+        dataset = self._training_data(X, y, qid, query_weights, rule, executor)
         check_training_data(dataset)
         if self.loss != "pairwise" or self.margins == "levels":
             check_grades(dataset, executor)

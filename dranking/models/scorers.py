@@ -22,6 +22,7 @@ from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, UsageError
 from dranking.ingestion.dask_collections import as_dataset
 from dranking.ingestion.open import open_dataset
+from dranking.ingestion.rows.row_rules import origins_of_columns
 from dranking.metrics.conventions import Convention
 from dranking.metrics.per_query import PerQuery
 from dranking.models.given_scores import given_scores, map_given_scores, scores_beside
@@ -81,7 +82,8 @@ def needed_columns(scorers: Sequence[Any]) -> Columns:
     kind = WithSpaces if any(isinstance(part, WithSpaces) for part in needed) else frozenset
     names = None if None in needed else kind(name for part in needed for name in part or ())
     nullable = nullable_features(*scorers)
-    return Columns(needed=names, score=score_column(scorers), nullable=nullable)
+    score = score_column(scorers)
+    return Columns(needed=names, score=score, nullable=nullable, origins=origins(scorers))
 
 
 def _check_scorer(scorer: Any) -> None:
@@ -114,13 +116,23 @@ def nullable_features(*scorers: Any) -> Collection[str]:
     return found
 
 
+def origins(scorers: Sequence[Any]) -> dict[str, float]:
+    """Numbers that linear models subtract from columns of tables, by name."""
+    found: dict[str, float] = {}
+    for scorer in scorers:
+        model = scorer.fitted_model() if hasattr(scorer, "fitted_model") else scorer
+        if isinstance(model, LinearModel):
+            found |= origins_of_columns(model)
+    return found
+
+
 def needed_features(scorer: Any) -> Collection[str] | None:
     """Names of the features that a scorer reads; None for all."""
     if isinstance(scorer, str):
         return (scorer,)
     if isinstance(scorer, LinearModel):
-        # Forms of the features of a table are computed; other data may hold forms as columns.
-        return {*scorer.feature_names, *source_names(scorer.feature_names, scorer.transforms)}
+        # Forms and indicators of a table are computed; other data may hold them as columns.
+        return {*scorer.feature_names, *source_names(scorer.feature_names, scorer.preparation)}
     if hasattr(scorer, "fitted_model"):
         return needed_features(scorer.fitted_model())
     if not hasattr(scorer, "predict"):

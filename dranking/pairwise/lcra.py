@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullPolicy
+from dranking.data.null_fill import NullPolicy, Shift, ValueRule
+from dranking.data.steps import origins_by_column
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_labels
@@ -122,7 +123,7 @@ class LCRA(StochasticRanker):
     n_unlabelled: int = 5
 
     @as_elsewhere
-    def fit(
+    def fit(  # noqa: PLR0913 - one call with keywords
         self,
         X: Any,
         y: Any = None,
@@ -132,13 +133,15 @@ class LCRA(StochasticRanker):
         unlabelled: Any = None,
         validation: Any = None,
         null: NullPolicy = "error",
+        null_indicator: bool = False,
+        shift: Shift = "none",
         executor: Any = None,
     ) -> LCRA:
         """Train for `sgd.n_epochs` epochs.
 
         Parameters
         ----------
-        X, y, qid, query_weights, validation, null, executor
+        X, y, qid, query_weights, validation, null, null_indicator, shift, executor
             As in `SPD.fit`.
         unlabelled
             Data, as X alone, with the same features on whose pairs the views shall agree; labels
@@ -152,12 +155,13 @@ class LCRA(StochasticRanker):
             If the data is wrong, or has no labelled or no unlabelled pair.
         """
         executor = get_executor(executor)
-        dataset = self._training_data(X, y, qid, query_weights, null, executor)
+        rule = ValueRule.of(null, null_indicator, shift)
+        dataset = self._training_data(X, y, qid, query_weights, rule, executor)
         return self._fit_all_epochs(
             self._problem(dataset, unlabelled, executor), executor, validation
         )
 
-    def partial_fit(
+    def partial_fit(  # noqa: PLR0913 - one call with keywords
         self,
         X: Any,
         y: Any = None,
@@ -167,6 +171,7 @@ class LCRA(StochasticRanker):
         unlabelled: Any = None,
         validation: Any = None,
         null: NullPolicy = "error",
+        null_indicator: bool = False,
         executor: Any = None,
     ) -> LCRA:
         """Train for one epoch on more data, from the end of the last training; see `fit`.
@@ -175,7 +180,8 @@ class LCRA(StochasticRanker):
         values take the values of the first data; `null` permits them where that data lacks none.
         """
         executor = get_executor(executor)
-        dataset = self._more_data(X, y, qid, query_weights, null, executor)
+        rule = ValueRule.of(null, null_indicator)
+        dataset = self._more_data(X, y, qid, query_weights, rule, executor)
         return self._fit_one_epoch(
             self._problem(dataset, unlabelled, executor), executor, validation
         )
@@ -198,7 +204,12 @@ class LCRA(StochasticRanker):
         source = dataset
         if unlabelled is not None:
             source = same_features(
-                as_dataset(unlabelled, nullable=dataset.fill is not None, executor=executor),
+                as_dataset(
+                    unlabelled,
+                    nullable=dataset.fill is not None,
+                    origins=origins_by_column(dataset.feature_names, dataset.preparation),
+                    executor=executor,
+                ),
                 dataset,
             )
         ignore_labels = unlabelled is not None

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullPolicy
+from dranking.data.null_fill import NullPolicy, Shift, ValueRule
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.models.linear.fit_arguments import as_elsewhere
@@ -83,7 +83,7 @@ class SPD(StochasticRanker):
     projection: bool = False
 
     @as_elsewhere
-    def fit(
+    def fit(  # noqa: PLR0913 - one call with keywords
         self,
         X: Any,
         y: Any = None,
@@ -92,13 +92,15 @@ class SPD(StochasticRanker):
         query_weights: Any = None,
         validation: Any = None,
         null: NullPolicy = "error",
+        null_indicator: bool = False,
+        shift: Shift = "none",
         executor: Any = None,
     ) -> SPD:
         """Train for `sgd.n_epochs` epochs.
 
         Parameters
         ----------
-        X, y, qid, query_weights, null, executor
+        X, y, qid, query_weights, null, null_indicator, shift, executor
             As in `GreedyRankRLS.fit`. A query's weight multiplies the probability of its pairs.
         validation
             Judged data, as X alone, on which the model is evaluated after each epoch; or
@@ -112,7 +114,8 @@ class SPD(StochasticRanker):
             If the data is wrong, or has no pair.
         """
         executor = get_executor(executor)
-        dataset = self._training_data(X, y, qid, query_weights, null, executor)
+        rule = ValueRule.of(null, null_indicator, shift)
+        dataset = self._training_data(X, y, qid, query_weights, rule, executor)
         return self._fit_all_epochs(self._problem(dataset, executor), executor, validation)
 
     def partial_fit(
@@ -124,6 +127,7 @@ class SPD(StochasticRanker):
         query_weights: Any = None,
         validation: Any = None,
         null: NullPolicy = "error",
+        null_indicator: bool = False,
         executor: Any = None,
     ) -> SPD:
         """Train for one epoch on more data, from the end of the last training; see `fit`.
@@ -132,7 +136,8 @@ class SPD(StochasticRanker):
         values take the values of the first data; `null` permits them where that data lacks none.
         """
         executor = get_executor(executor)
-        dataset = self._more_data(X, y, qid, query_weights, null, executor)
+        rule = ValueRule.of(null, null_indicator)
+        dataset = self._more_data(X, y, qid, query_weights, rule, executor)
         return self._fit_one_epoch(self._problem(dataset, executor), executor, validation)
 
     def _problem(self, dataset: Dataset, executor: Executor) -> PairProblem:

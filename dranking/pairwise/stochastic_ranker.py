@@ -11,9 +11,11 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.filling import with_steps_of
-from dranking.data.null_fill import NullPolicy, check_permitted, joined_fill
+from dranking.data.null_fill import ValueRule, check_permitted, joined_fill
+from dranking.data.steps import origins_by_column
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_labels
 from dranking.engine.memory import parse_memory
@@ -149,7 +151,7 @@ class StochasticRanker(LinearRanker):
         return np.inf
 
     def _more_data(
-        self, X: Any, y: Any, qid: Any, query_weights: Any, null: NullPolicy, executor: Executor
+        self, X: Any, y: Any, qid: Any, query_weights: Any, null: ValueRule, executor: Executor
     ) -> Dataset:
         """The arguments of `partial_fit` as a data set, with the steps that `fit` would fit.
 
@@ -160,11 +162,19 @@ class StochasticRanker(LinearRanker):
         nullable, weights = self._fill is not None, query_weights
         check_permitted(null, self._fill, "the first data")
         dataset = as_dataset(
-            X, y, qid=qid, query_weights=weights, nullable=nullable, executor=executor
+            X,
+            y,
+            qid=qid,
+            query_weights=weights,
+            nullable=nullable,
+            origins=origins_by_column(self.feature_names_, self._needed_steps),
+            executor=executor,
         )
-        if dataset.feature_names != self.feature_names_:
+        needed = self._needed_steps
+        columns = tuple(dict.fromkeys(source_names(self.feature_names_, needed)))
+        if dataset.feature_names not in (self.feature_names_, columns):
             return dataset  # `_previous` refuses it
-        return with_steps_of(dataset, self._needed_steps, permits=null != "error")
+        return with_steps_of(dataset, self.feature_names_, needed, permits=null.permits)
 
     def _fit_all_epochs(self, problem: PairProblem, executor: Executor, validation: Any) -> Self:
         """Train for all epochs: a new model, or with `warm_start` the present model."""
@@ -188,11 +198,8 @@ class StochasticRanker(LinearRanker):
         checkpoint: AnyPlace | None = None,
     ) -> Self:
         """Train for some epochs, from the state of an earlier training if there is one."""
-        nullable, earlier = (
-            problem.dataset.fill is not None,
-            None if start is None else self._trained,
-        )
-        judged = checked_validation(validation, executor, nullable=nullable)
+        earlier = None if start is None else self._trained
+        judged = checked_validation(validation, executor, problem.dataset)
         start = self._untrained(problem) if start is None else start.with_new_average()
         validated = epoch_validation(judged, problem, executor, start.epoch)
         plan = self._plan(problem, executor, n_epochs, start)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from dranking.data.dataset import Dataset
+from dranking.data.steps import origins_by_column
 from dranking.engine.executor import Executor
 from dranking.ingestion.dask_collections import as_dataset
 from dranking.metrics.measures.by_name import higher_is_better
@@ -17,18 +19,16 @@ from dranking.pairwise.options import Validation
 from dranking.pairwise.pair_blocks import PairProblem
 
 
-def checked_validation(
-    given: Any, executor: Executor, *, nullable: bool = False
-) -> Validation | None:
-    """The validation that a user gives to `fit`, checked, with its data as a data set.
-
-    `nullable` says whether values of the data may be missing.
-    """
+def checked_validation(given: Any, executor: Executor, train: Dataset) -> Validation | None:
+    """The validation that a user gives to `fit`, checked, with its data read as the training's."""
     judged = Validation.of(given)
     if judged is None:
         return None
     judged.check()
-    return replace(judged, data=as_dataset(judged.data, nullable=nullable, executor=executor))
+    origins = origins_by_column(train.feature_names, train.preparation)
+    nullable = train.fill is not None
+    data = as_dataset(judged.data, nullable=nullable, origins=origins, executor=executor)
+    return replace(judged, data=data)
 
 
 def epoch_validation(

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.filling import with_steps_of
 from dranking.errors import DataError, UsageError
@@ -57,9 +58,10 @@ def same_features(unlabelled: Dataset, dataset: Dataset) -> Dataset:
     DataError
         If the two have other features, another order of features, or another scaling.
     """
-    if unlabelled.feature_names != dataset.feature_names:
+    columns = dict.fromkeys(source_names(dataset.feature_names, dataset.preparation))
+    if unlabelled.feature_names not in (dataset.feature_names, tuple(columns)):
         raise DataError(
             f"the unlabelled data has {unlabelled.n_features} features, the labelled "
             f"{dataset.n_features}: names and order must be the same."
         )
-    return with_steps_of(unlabelled, dataset.preparation)
+    return with_steps_of(unlabelled, dataset.feature_names, dataset.preparation)

@@ -10,7 +10,7 @@ from typing import Any
 import dranking
 from dranking.bilinear.model import BilinearModel
 from dranking.data.column_forms import source_names
-from dranking.data.null_fill import NullFill
+from dranking.ingestion.rows.row_rules import origins_of_columns
 from dranking.models.linear.model import LinearModel
 from dranking.report.content import number
 from dranking.report.page import Page, Section, Table, render
@@ -113,6 +113,8 @@ def _sections(card: Mapping[str, Any]) -> list[Section | None]:
         if model["missing_values"] is not None:
             fills = [missing_values_table(model["missing_values"])]
         what = f"A score is the sum over the features of weight times value of the {of}."
+        if model["origins"]:
+            fills = [Table(["feature", "subtracted first"], [*model["origins"].items()]), *fills]
         columns, rows = ["feature", "weight"], model["weights"]
     made_from = [
         Table([heading, ""], [(of(name), _text(value)) for name, value in card[part].items()])
@@ -222,14 +224,18 @@ def _linear(model: LinearModel) -> dict[str, Any]:
     return {
         "kind": "linear",
         "n_features": len(model.weights),
-        "missing_values": None if model.fill is None else _missing_values(model, model.fill),
+        "missing_values": _missing_values(model),
+        "origins": origins_of_columns(model),
         "scaling": [transform.kind for transform in model.transforms],
         "weights": [{"feature": name, "weight": weight} for name, weight in named],
     }
 
 
-def _missing_values(model: LinearModel, fill: NullFill) -> dict[str, Any]:
+def _missing_values(model: LinearModel) -> dict[str, Any] | None:
     """The value of each feature that stands for a missing one, and whether training lacked any."""
+    fill = model.fill
+    if fill is None or not fill.fills:
+        return None
     sources = source_names(model.feature_names, model.preparation)
     triples = zip(sources, fill.values, fill.gaps, strict=True)
     known = {name: (value, gap) for name, value, gap in triples}
@@ -237,7 +243,9 @@ def _missing_values(model: LinearModel, fill: NullFill) -> dict[str, Any]:
         {"feature": name, "value": value, "missing_in_training": gap}
         for name, (value, gap) in known.items()
     ]
-    return {"policy": fill.policy, "values": values}
+    told = zip(model.feature_names, fill.indicates, strict=True) if fill.indicates else ()
+    indicators = [{"feature": name, "of": of} for name, of in told if of]
+    return {"policy": fill.policy, "values": values, "indicators": indicators}
 
 
 def _bilinear(model: BilinearModel) -> dict[str, Any]:

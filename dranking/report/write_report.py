@@ -9,14 +9,17 @@ from typing import Any
 
 from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
+from dranking.data.roles import DEFAULT_COLUMNS
+from dranking.data.tables.any_table import is_table
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
-from dranking.files.places import AnyPlace, as_place
+from dranking.files.places import AnyPlace, as_place, is_path
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
 from dranking.ingestion.dask_collections import as_dataset
-from dranking.ingestion.rows.row_rules import values_of
+from dranking.ingestion.open import open_dataset
+from dranking.ingestion.rows.row_rules import origins_of_columns, values_of
 from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.models.linear.model import LinearModel
 from dranking.models.scorers import judged_dataset, scorer_beside
@@ -121,5 +124,10 @@ def _training_data(train: Any, model: LinearModel, executor: Executor) -> Datase
     """The training data as a data set; a table, whose missing values are filled as the model's."""
     if isinstance(train, Dataset) or model.fill is None:
         return as_dataset(train)
-    rows = as_dataset(train, nullable=True, executor=executor)
-    return filled(rows, model.fill.policy, blocks_on(executor), values_of(model))
+    origins = origins_of_columns(model)
+    if is_table(train) or is_path(train):
+        columns = replace(DEFAULT_COLUMNS.nullable_if(model.fill.fills), origins=origins)
+        rows = open_dataset(train, columns=columns)
+    else:
+        rows = as_dataset(train, nullable=model.fill.fills, executor=executor)
+    return filled(rows, model.fill.rule, blocks_on(executor), values_of(model))

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullPolicy
+from dranking.data.null_fill import NullPolicy, ValueRule
 from dranking.data.roles import DEFAULT_COLUMNS
+from dranking.data.steps import origins_by_column
 from dranking.data.tables.any_table import is_dask_frame, is_table
 from dranking.engine.choose_executor import get_executor
 from dranking.errors import DivergedError, UsageError
@@ -70,6 +71,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     rule: Rule = "best",
     feature_penalty: float = 0.0,
     null: NullPolicy = "error",
+    null_indicator: bool = False,
     time_limit: float | None = None,
     executor: Any = None,
 ) -> TuningResult:
@@ -130,7 +132,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         a statistics store can take the place of its data.
     rule, feature_penalty
         How a point of the grid is chosen; see `dranking.tuning.choice.choose`.
-    null
+    null, null_indicator
         The meaning of a missing value of `train`, as in `LinearRanker.fit`. These values alone are
         fitted once, to all training data, also where queries are held out.
     time_limit
@@ -156,8 +158,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         and the data is a statistics store.
     """
     run = get_executor(executor)
-    train = training_dataset(train, null=null, executor=run)
-    nullable = train.fill is not None
+    train = training_dataset(train, null=ValueRule.of(null, null_indicator), executor=run)
     values = _named(grid)
     is_default = "regularization" not in values and model == "greedy-rankrls"
     _check_time(time_limit, is_default)
@@ -167,7 +168,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     axes = {} if is_default else check_axes(model, tunable_of(model), values)
     constant = dict(parameters or {})
     unlabelled = constant.pop("unlabelled", None)
-    others = None if unlabelled is None else _opened(unlabelled, nullable=nullable)
+    others = None if unlabelled is None else _opened(unlabelled, train)
     check_rule(rule, feature_penalty)
     size = _check_size(train, max_features, model)
     if model != "greedy-rankrls":
@@ -176,7 +177,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     if is_default:
         family = greedy_family(get_convention(convention).name)
     folds = folds_for(train.n_queries, is_default=is_default)
-    how = _validation(validation, train, folds, nullable)
+    how = _validation(validation, train, folds)
     plan = SearchPlan(
         model=model,
         family=family,
@@ -338,21 +339,24 @@ def _fitted(
         return None
 
 
-def _opened(data: Any, *, nullable: bool) -> Dataset:
-    """A data set as it is, or a table, a dask DataFrame or a path as a data set."""
+def _opened(data: Any, train: Dataset) -> Dataset:
+    """A data set as it is, or a table, a dask DataFrame or a path, read as the training data."""
+    nullable = train.fill is not None
     if isinstance(data, Dataset) or is_dask_frame(data):
         return as_dataset(data, nullable=nullable)
-    return open_dataset(data, columns=DEFAULT_COLUMNS.nullable_if(nullable))
+    origins = origins_by_column(train.feature_names, train.preparation)
+    columns = replace(DEFAULT_COLUMNS.nullable_if(nullable), origins=origins)
+    return open_dataset(data, columns=columns)
 
 
-def _validation(validation: Any, train: Dataset, folds: QueryKFold, nullable: bool) -> Validation:
+def _validation(validation: Any, train: Dataset, folds: QueryKFold) -> Validation:
     """The data on which models are measured, checked; by default these folds."""
     if validation is None:
         return folds
     if isinstance(validation, (Dataset, QueryKFold)):
         return validation
     if is_table(validation) or is_dask_frame(validation):
-        return _opened(validation, nullable=nullable)
+        return _opened(validation, train)
     if isinstance(validation, int) and not isinstance(validation, bool):
         return replace(folds, n_folds=validation)
     if isinstance(validation, str) and validation == LEAVE_QUERY_OUT:

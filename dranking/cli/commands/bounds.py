@@ -71,7 +71,7 @@ def bounds(
     from dranking.models.linear.model import load_model
 
     with execution.running() as executor:
-        fitted = load_model(model).permitting_nulls(columns.null)
+        fitted = columns.permitting(load_model(model))
         report = risk_bounds(
             fitted,
             open_judged(data, [fitted], columns),

@@ -19,6 +19,7 @@ from dranking.files.requests import request
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
     from dranking.data.null_fill import NullFill
+    from dranking.ingestion.rows.row_rules import HasFill
 
 
 @grouped
@@ -51,7 +52,7 @@ def info(
         print_facts(str(path or "dranking"), _shown(facts))
         if "weights" in facts:
             shown, headings = [facts["feature_names"], facts["weights"]], ["feature", "weight"]
-            if "fill" in facts:
+            if facts["missing_values"] != "an error":
                 shown.append(facts["fill"]["values"])
                 headings.append(f"missing value ({facts['fill']['policy']})")
             print_table("weights", headings, list(zip(*shown, strict=True)))
@@ -74,6 +75,7 @@ def _show_data(path: Place, columns: ColumnOptions, all_blocks: bool, as_json: b
         "n_unlabelled": dataset.n_unlabelled,
         "sparse": dataset.is_sparse,
         "missing_values": _missing(dataset.fill),
+        "origins": _origins(dataset),
         "scaling": ", ".join(t.kind for t in dataset.transforms) or "none",
         "fingerprint": dataset.fingerprint,
         "columns": asdict(dataset.roles),
@@ -90,9 +92,22 @@ def _show_data(path: Place, columns: ColumnOptions, all_blocks: bool, as_json: b
 
 def _missing(fill: NullFill | None) -> str:
     """What stands for missing values, in words."""
-    if fill is None:
+    if fill is None or not fill.fills:
         return "an error"
-    return f"the {fill.policy} of {sum(fill.gaps):,} features; of others, an error without --null"
+    n_told = sum(fill.indicators.tolist())
+    n_filled = sum(fill.gaps) - n_told
+    told = f"; {n_told:,} features tell of them" if n_told else ""
+    return f"the {fill.policy} of {n_filled:,} features; of others, an error without --null{told}"
+
+
+def _origins(known: HasFill) -> str:
+    """The numbers that are subtracted from columns, in words."""
+    from dranking.errors import listed
+    from dranking.ingestion.rows.row_rules import origins_of_columns
+
+    return (
+        listed([f"{name}: {at:.17g}" for name, at in origins_of_columns(known).items()]) or "none"
+    )
 
 
 def _fill(fill: NullFill | None) -> dict[str, Any]:
@@ -127,6 +142,7 @@ def _model_facts(path: Place) -> dict[str, Any] | None:
         "kind": model.kind,
         "n_features": len(model.weights),
         "missing_values": _missing(model.fill),
+        "origins": _origins(model),
         "scaling": ", ".join(t.kind for t in model.transforms) or "none",
         "ranker": model.provenance.get("ranker", "unknown"),
         "feature_names": list(model.feature_names),

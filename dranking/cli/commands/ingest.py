@@ -68,7 +68,13 @@ def ingest(
             columns=chosen,
             where=columns.where,
             rows=RowRules(
-                columns.null, _known(rows.null_from), rows.regroup, rows.n_features, rows.sparse
+                null=columns.null,
+                null_from=_known(rows.null_from),
+                null_indicator=columns.null_indicator,
+                shift=columns.shift,
+                regroup=rows.regroup,
+                n_features=rows.n_features,
+                sparse=rows.sparse,
             ),
             normalize=rows.normalize,
             overwrite=overwrite,

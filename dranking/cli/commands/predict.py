@@ -128,7 +128,7 @@ def _predict_rows(
     from dranking.models.scorers import needed_columns
     from dranking.models.write_scores import write_scores
 
-    fitted = load_model(model).permitting_nulls(columns.null)
+    fitted = columns.permitting(load_model(model))
     dataset = columns.open_rows(data, needed_columns([fitted]))
     if form in ("csv", "trec"):
         dataset.check_whole_queries(f"--format {form} ranks the documents of a query")

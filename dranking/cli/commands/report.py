@@ -76,7 +76,7 @@ def report(
         ranks_by_column(data, score_column, [champion], "leave out --champion")
     check_output_file(output, overwrite)
     with execution.running(overwrite) as executor:
-        fitted = load_model(model).permitting_nulls(columns.null)
+        fitted = columns.permitting(load_model(model))
         rival = score_column
         if champion is not None:
             rival = open_scorer(champion, columns, data, score_column)

@@ -89,12 +89,14 @@ def append(
     as_json: Json = False,
 ) -> None:
     """Add the queries of new data. The data of queries in the store is not needed."""
+    from dranking.data.null_fill import check_permitted
     from dranking.rankrls.gram.statistics_store import added_to, append_queries
     from dranking.rankrls.statistics.dataset import StatisticsDataset
 
     with execution.running(memory_limit=memory_limit) as executor:
-        known = added_to(StatisticsDataset(store), columns.null != "error")
-        source = columns.open_added(data, known)
+        before = StatisticsDataset(store)
+        check_permitted(columns.rule, before.fill, str(store))
+        source = columns.open_added(data, added_to(before, columns.rule.permits), before)
         grown = append_queries(
             store,
             source,

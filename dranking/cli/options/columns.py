@@ -13,8 +13,9 @@ from dranking.files.places import Place
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
-    from dranking.data.null_fill import NullPolicy
+    from dranking.data.null_fill import ValueRule
     from dranking.data.roles import Columns, KnownFeatures
+    from dranking.ingestion.rows.row_rules import HasFill
     from dranking.models.linear.model import LinearModel
 
 
@@ -73,6 +74,24 @@ class ColumnOptions:
             "only permits them where the training data lacks none."
         ),
     ] = "error"
+    null_indicator: Annotated[
+        bool,
+        typer.Option(
+            "--null-indicator",
+            help="Beside --null: a further feature, such as missing(bm25), is 1 where the column "
+            "lacks a value and 0 elsewhere; one for all columns with the same gaps. Data that is "
+            "added later has those of the first data without this option.",
+        ),
+    ] = False
+
+    shift: Annotated[
+        Literal["none", "auto"],
+        typer.Option(
+            help="Tables only: auto subtracts the least value from the columns whose values "
+            "float32 would merge, such as dates 20261128 or seconds since 1970. Models and data "
+            "sets record the numbers, which later data gets without this option."
+        ),
+    ] = "none"
 
     @property
     def columns(self) -> Columns:
@@ -90,43 +109,66 @@ class ColumnOptions:
         )
 
     @property
+    def rule(self) -> ValueRule:
+        """The meaning of a missing value of training data."""
+        from dranking.data.null_fill import ValueRule
+
+        return ValueRule.of(self.null, self.null_indicator, self.shift)
+
+    @property
     def words(self) -> list[str]:
         """The options that differ from their defaults, as words of a command line."""
         given = [(f, getattr(self, f.name)) for f in fields(self)]
         chosen = [(f.name, value) for f, value in given if value != f.default]
-        return [word for name, value in chosen for word in (f"--{name.replace('_', '-')}", value)]
+        words = [(f"--{name.replace('_', '-')}", value) for name, value in chosen]
+        return [w for word, value in words for w in ((word,) if value is True else (word, value))]
 
     def open(self, path: Place) -> Dataset:
         """Open data for training."""
-        return self._open(path, self.columns, self.null)
+        return self._open(path, self.columns, self.rule)
 
     def open_relabelled(self, path: Place) -> Dataset:
         """Open data that gets other labels; the column of grades may be absent if none is named."""
         is_named = self.relevance_column != ColumnOptions().relevance_column
-        return self._open(path, replace(self.columns, labelled=is_named), self.null)
+        return self._open(path, replace(self.columns, labelled=is_named), self.rule)
 
     def open_later(self, path: Place, train: Dataset | None = None) -> Dataset:
         """Open data that takes the values of training data for missing ones.
 
         Where the training data is given, its features are read, and others are passed over.
         """
-        needed = None if train is None else train.feature_names
-        return self._open(path, replace(self.columns.nullable_if(True), needed=needed))
+        from dranking.data.column_forms import source_names
+        from dranking.ingestion.rows.row_rules import origins_of_columns
 
-    def open_added(self, path: Place, known: KnownFeatures) -> Dataset:
-        """Open data that is added to data with these features, whose missing values it takes."""
-        return self._open(path, replace(self.columns.nullable_if(True), known=known))
+        columns, needed = self.columns.nullable_if(True), None
+        if train is not None:
+            names = train.feature_names
+            needed = {*names, *source_names(names, train.preparation)}
+            columns = replace(columns, origins=origins_of_columns(train))
+        return self._open(path, replace(columns, needed=needed))
+
+    def open_added(self, path: Place, known: KnownFeatures, before: HasFill) -> Dataset:
+        """Open data that is added to earlier data, whose features and missing values it takes."""
+        from dranking.ingestion.rows.row_rules import origins_of_columns
+
+        columns = replace(self.columns.nullable_if(True), origins=origins_of_columns(before))
+        return self._open(path, replace(columns, known=known))
 
     def open_training_of(self, model: LinearModel, path: Place) -> Dataset:
         """Open the training data of a model, whose missing values are filled as for the model."""
         from dranking.data.filling import filled
         from dranking.ingestion.open import data_form
-        from dranking.ingestion.rows.row_rules import values_of
+        from dranking.ingestion.rows.row_rules import origins_of_columns, values_of
 
         if model.fill is None or data_form([path]) == "directory":
             return self._open(path, self.columns)
-        rows = self._open(path, self.columns.nullable_if(True))
-        return filled(rows, model.fill.policy, kept=values_of(model))
+        columns = self.columns.nullable_if(model.fill.fills)
+        rows = self._open(path, replace(columns, origins=origins_of_columns(model)))
+        return filled(rows, model.fill.rule, kept=values_of(model))
+
+    def permitting(self, model: LinearModel) -> LinearModel:
+        """The model that fills the missing values that these options permit."""
+        return model.permitting_nulls(self.null, self.null_indicator)
 
     def open_judged(self, path: Place, needed: Columns) -> Dataset:
         """Open judged data for scorers that need these columns; others are passed over."""
@@ -160,10 +202,19 @@ class ColumnOptions:
     def _of(self, needed: Columns) -> Columns:
         """The columns by role, restricted to the features that are needed."""
         return replace(
-            self.columns, needed=needed.needed, score=needed.score, nullable=needed.nullable
+            self.columns,
+            needed=needed.needed,
+            score=needed.score,
+            nullable=needed.nullable,
+            origins=needed.origins,
         )
 
-    def _open(self, path: Place, columns: Columns, null: NullPolicy = "error") -> Dataset:
+    def _open(self, path: Place, columns: Columns, rule: ValueRule | None = None) -> Dataset:
         from dranking.ingestion.open import open_dataset
 
-        return open_dataset(path, columns=columns, where=self.where, null=null)
+        if rule is None:
+            return open_dataset(path, columns=columns, where=self.where)
+        null, told, shift = rule
+        return open_dataset(
+            path, columns=columns, where=self.where, null=null, null_indicator=told, shift=shift
+        )

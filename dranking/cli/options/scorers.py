@@ -61,7 +61,7 @@ def open_scorer(
     from dranking.models.linear.model import load_model
 
     if not exists(path) or path.suffix == ".json" or _begins_as_json(path):
-        return load_model(path).permitting_nulls(columns.null)
+        return columns.permitting(load_model(path))
     if columns.null != "error":
         note(f"--null has no effect on {path}, whose scores were computed elsewhere")
     qid, docid = columns.id_columns(data)

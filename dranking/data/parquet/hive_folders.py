@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from dranking.data.parquet.listing import list_parquet, parts_below
 from dranking.data.parquet.part import ParquetPart, column_bytes, column_ranges, read_footer
 from dranking.data.parquet.where import matching
-from dranking.data.tables.lost_digits import Range
+from dranking.data.tables.columns import Layout
+from dranking.data.tables.lost_digits import Origins, Range, origins_of
 from dranking.errors import DataError
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import at_once
@@ -150,6 +151,15 @@ def ranges_of(footers: Sequence[ReadFooter], names: Sequence[str]) -> dict[str, 
                 least, most = found.get(name, (low, high))
                 found[name] = (min(least, low), max(most, high))
     return {name: found[name] for name in names if name in found}
+
+
+def with_origins(layout: Layout, footers: Sequence[ReadFooter], wanted: Origins) -> Layout:
+    """The layout with the numbers to subtract from columns; see `origins_of`."""
+    if layout.width is not None:
+        return layout
+    ranges = ranges_of(footers, layout.columns)
+    found = origins_of(ranges, layout.columns, wanted, footers[0].part.name)
+    return replace(layout, origins=found)
 
 
 def _number(file: FoundFile, key: str, schema: pa.Schema) -> float:

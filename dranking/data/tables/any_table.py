@@ -81,19 +81,16 @@ def as_table(value: Any) -> pa.Table:
 
 
 def with_columns(value: Any, names: Sequence[str]) -> Any:
-    """A table with these columns alone, where it has them all and picks them without a copy."""
+    """A table with those of its columns alone that have these names, where that reads no value."""
     wanted = set(names)
     if not wanted:  # a table without columns would have no rows
         return value
     if _is_pandas(value):
-        there = [str(name) for name in value.columns]
-        return value.loc[:, [name in wanted for name in there]] if wanted <= {*there} else value
+        return value.loc[:, [str(name) in wanted for name in value.columns]]
     if isinstance(value, pa.Table | pa.RecordBatch):
-        there = value.schema.names
-        places = [place for place, name in enumerate(there) if name in wanted]
-        return value.select(places) if wanted <= {*there} else value
+        return value.select([i for i, name in enumerate(value.schema.names) if name in wanted])
     if type(value).__module__.startswith("polars") and hasattr(value, "collect_schema"):
-        return value.select(names) if wanted <= {*value.collect_schema().names()} else value
+        return value.select([name for name in value.collect_schema() if name in wanted])
     return value
 
 

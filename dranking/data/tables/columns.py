@@ -51,6 +51,8 @@ class Layout:
         One column per feature if `width` is None; otherwise the single column of lists.
     width
         Length of the lists, or None.
+    origins
+        The number to subtract from each of the columns; empty if there is none.
     qid_is_text, doc_id_is_text
         Whether ids are read as strings, because the ids are strings or some integer is beyond
         int64.
@@ -61,6 +63,7 @@ class Layout:
     width: int | None = None
     qid_is_text: bool = False
     doc_id_is_text: bool = False
+    origins: tuple[float, ...] = ()
 
     @property
     def feature_names(self) -> tuple[str, ...]:

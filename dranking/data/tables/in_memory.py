@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,7 @@ from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock,
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
-from dranking.data.null_fill import NullFill, NullPolicy, check_policy
+from dranking.data.null_fill import NullFill, NullPolicy, Shift, ValueRule
 from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, QID, RELEVANCE, Columns, Roles
 from dranking.data.steps import Filling, every_gap, fill_of, scalings_of
 from dranking.data.tables.alignment import aligned, weights_of_queries
@@ -23,7 +24,7 @@ from dranking.data.tables.any_table import as_table, check_index, is_table
 from dranking.data.tables.columns import TABLE, find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import as_ids, check_no_null, row_place
-from dranking.data.tables.lost_digits import ranges_in_memory, warn_of_lost_digits
+from dranking.data.tables.lost_digits import NO_ORIGINS, Origins, origins_of, ranges_in_memory
 from dranking.data.tables.numeric_values import (
     Nullable,
     as_float32,
@@ -31,6 +32,7 @@ from dranking.data.tables.numeric_values import (
     check_relevance,
     feature_error,
     is_number,
+    less_origins,
 )
 from dranking.data.tables.query_rows import check_adjacent, run_starts
 from dranking.data.tables.recorded_steps import recorded_steps
@@ -90,13 +92,13 @@ class MemoryDataset(Dataset):
     def filled(self, fill: NullFill | None, filling: Filling | None = None) -> MemoryDataset:
         """The data set with values for missing ones; blocks without gaps are shared."""
         chosen = filling or every_gap(self.feature_names, fill)
-        blocks = [chosen.apply(block) for block in self._blocks]
-        data = MemoryDataset(blocks, self.feature_names, self.transforms, self.roles)
+        blocks = [chosen.of_columns(block) for block in self._blocks]
+        data = MemoryDataset(blocks, chosen.names, self.transforms, self.roles)
         data.fill = fill
         return data
 
 
-def from_arrays(
+def from_arrays(  # noqa: PLR0913 - one call with keywords
     X: Any,
     y: Any,
     qid: Any,
@@ -105,6 +107,8 @@ def from_arrays(
     doc_ids: Any = None,
     feature_names: Sequence[str] | None = None,
     null: NullPolicy = "error",
+    null_indicator: bool = False,
+    shift: Shift = "none",
     max_documents: int = MAX_BLOCK_DOCUMENTS,
 ) -> MemoryDataset:
     """Make a data set from features, relevance and query ids in memory.
@@ -135,6 +139,10 @@ def from_arrays(
     null
         The meaning of a missing value of `X`: "error"; or "zero", "minimum" or "mean", that of the
         feature over all documents. Models that are trained on the data set record the values.
+    null_indicator
+        Beside `null`: whether further features tell of missing values, as in `LinearRanker.fit`.
+    shift
+        "auto" subtracts an origin from values that float32 would merge, as in `LinearRanker.fit`.
     max_documents
         Largest number of documents in a block, unless a single query is larger.
 
@@ -152,7 +160,7 @@ def from_arrays(
     DataWarning
         If values are joined to rows by the labels of an index in another order.
     """
-    nullable = check_policy(null)
+    rule = ValueRule.of(null, null_indicator, shift)
     rows = rows_in_memory(
         X,
         y,
@@ -160,13 +168,14 @@ def from_arrays(
         query_weights=query_weights,
         doc_ids=doc_ids,
         feature_names=feature_names,
-        nullable=nullable,
+        nullable=rule.permits,
+        origins="auto" if rule.shift == "auto" else NO_ORIGINS,
         max_documents=max_documents,
     )
-    return filled(rows, null)
+    return filled(rows, rule)
 
 
-def rows_in_memory(
+def rows_in_memory(  # noqa: PLR0913 - one call with keywords
     X: Any,
     y: Any,
     qid: Any,
@@ -175,9 +184,13 @@ def rows_in_memory(
     doc_ids: Any = None,
     feature_names: Sequence[str] | None = None,
     nullable: Nullable = False,
+    origins: Origins = NO_ORIGINS,
     max_documents: int = MAX_BLOCK_DOCUMENTS,
 ) -> MemoryDataset:
-    """The data set of `from_arrays`, in which values of `nullable` features may be missing."""
+    """The data set of `from_arrays`, in which values of `nullable` features may be missing.
+
+    `origins` are subtracted from columns before the conversion to float32.
+    """
     if qid is None:
         raise UsageError("qid is missing; pass the query id of each row as qid=.")
     y, qid, doc_ids = aligned(X, y=y, qid=qid, doc_ids=doc_ids).values()
@@ -192,7 +205,7 @@ def rows_in_memory(
     documents = None if doc_ids is None else as_ids(doc_ids, "doc_ids")
     _check_lengths(n_documents, qid=ids, y=relevance, doc_ids=documents)
     _check_lengths(features.shape[1], "columns", feature_names=names)
-    warn_of_lost_digits(ranges_in_memory(features, names), "X")
+    subtracted = origins_of(ranges_in_memory(features, names), names, origins, "X")
     check_relevance(relevance)
     may_miss = np.broadcast_to(nullable, len(names))
     query_ptr = np.append(run_starts(ids), n_documents)
@@ -205,7 +218,7 @@ def rows_in_memory(
     def block(first: int, last: int) -> QueryBlock:
         rows = slice(query_ptr[first], query_ptr[last])
         return QueryBlock(
-            features=_block_features(features, rows, names, ids, may_miss),
+            features=_block_features(features, rows, names, ids, may_miss, subtracted),
             relevance=relevance[rows],
             query_ptr=query_ptr[first : last + 1] - query_ptr[first],
             query_ids=query_ids[first:last],
@@ -214,7 +227,7 @@ def rows_in_memory(
         )
 
     data = MemoryDataset(_blocks(block, query_ptr, max_documents), names)
-    data.has_nulls = bool(may_miss.any())
+    data.fill, data.has_nulls = NullFill.of_origins(subtracted), bool(may_miss.any())
     return data
 
 
@@ -223,6 +236,8 @@ def from_table(
     columns: Columns | Mapping[str, Any] = DEFAULT_COLUMNS,
     *,
     null: NullPolicy = "error",
+    null_indicator: bool = False,
+    shift: Shift = "none",
     max_documents: int = MAX_BLOCK_DOCUMENTS,
 ) -> MemoryDataset:
     """Make a data set from a flat table in memory, one row per document.
@@ -236,8 +251,9 @@ def from_table(
         count as applied.
     columns
         The roles of the columns: `Columns`, or a mapping such as ``{"qid": "query_id"}``.
-    null
-        The meaning of a missing feature value, as in `from_arrays`.
+    null, null_indicator, shift
+        The meaning of a missing feature value, and whether origins are subtracted, as in
+        `from_arrays`.
     max_documents
         Largest number of documents in a block, unless a single query is larger.
 
@@ -272,11 +288,16 @@ def from_table(
     >>> ds.n_queries, ds.n_documents, ds.feature_names
     (1, 2, ('bm25',))
     """
-    columns = Columns.of(columns).nullable_if(check_policy(null))
+    rule = ValueRule.of(null, null_indicator, shift)
+    columns = Columns.of(columns).nullable_if(rule.permits).shifted_if(rule.shift == "auto")
     check_index(table, columns)
     table = as_table(table)
     layout = find_layout(table.schema, columns, TABLE)
-    warn_of_lost_digits(ranges_in_memory(table, layout.columns), TABLE)
+    names = layout.feature_names
+    steps = recorded_steps([(TABLE, table.schema)], names)
+    wanted = {} if fill_of(steps) is not None else columns.origins
+    ranges = ranges_in_memory(table, layout.columns)
+    layout = replace(layout, origins=origins_of(ranges, layout.columns, wanted, TABLE))
     ids = concat_ids([table], layout.roles.qid, layout.qid_is_text)
     check_no_null(ids, layout.roles.qid)
     query_ptr = np.append(run_starts(ids), len(ids))
@@ -290,12 +311,11 @@ def from_table(
         place = lambda row: row_place(start + row)  # noqa: E731
         return rows_to_block([rows], layout, positions, place, missing=may_miss)
 
-    names = layout.feature_names
-    steps = recorded_steps([(TABLE, table.schema)], names)
     blocks = _blocks(block, query_ptr, max_documents)
     data = MemoryDataset(blocks, names, scalings_of(steps), layout.roles)
-    data.fill, data.has_nulls = fill_of(steps), bool(may_miss.any())
-    return filled(data, null)
+    data.fill = fill_of(steps) or NullFill.of_origins(layout.origins)
+    data.has_nulls = bool(may_miss.any())
+    return filled(data, rule)
 
 
 def _blocks(
@@ -380,12 +400,13 @@ def _block_features(
     names: tuple[str, ...],
     qid: pa.Array,
     nullable: NDArray[np.bool_],
+    origins: Sequence[float],
 ) -> FeatureMatrix:
     """Some rows as float32; read-only if they share the memory of the caller's array."""
     if isinstance(features, pa.Table):
         piece = features.slice(rows.start, rows.stop - rows.start)
         matrix = np.empty((len(names), piece.num_rows), dtype=np.float32).T
-        invalid = fill_from_columns(piece, names, matrix, missing=nullable)
+        invalid = fill_from_columns(piece, names, matrix, missing=nullable, origins=origins)
     elif sparse.issparse(features):
         matrix = features[rows]
         matrix.data, invalid = as_float32(matrix.data, missing=nullable[matrix.indices])
@@ -395,6 +416,7 @@ def _block_features(
             invalid = invalid._replace(position=row * len(names) + column)
     else:
         rows_here = np.ascontiguousarray(features[rows])
+        rows_here = less_origins(rows_here, origins) if len(origins) else rows_here
         matrix, invalid = as_float32(rows_here, missing=nullable)
         matrix = matrix.view()
         matrix.flags.writeable = False

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dranking.errors import DataWarning, listed, warn_user
+
+Origins: TypeAlias = Mapping[str, float] | Literal["auto"]
+"""Numbers to subtract from columns, by name; or those that are found in the data."""
+
+NO_ORIGINS: Origins = MappingProxyType({})
 
 Range: TypeAlias = tuple[float, float]
 """Least and largest value of a column."""
@@ -38,9 +44,35 @@ def warn_of_lost_digits(ranges: Mapping[str, Range], where: str) -> None:
     if lost:
         warn_user(
             f"{where}: features are kept in float32, which rounds {listed(lost)}: values that "
-            "differ become equal. Subtract the least value, or one near it, before.",
+            "differ become equal. Train from the table with --shift auto (in Python shift='auto', "
+            "for retrain data.shift), which subtracts the least value before; or subtract it "
+            "yourself.",
             DataWarning,
         )
+
+
+def origins_of(
+    ranges: Mapping[str, Range], names: Sequence[str], wanted: Origins, where: str
+) -> tuple[float, ...]:
+    """The number to subtract from each column, and a warning where float32 merges the rest.
+
+    Parameters
+    ----------
+    ranges
+        Range of the values of columns, before their conversion to float32.
+    names
+        Names of the columns.
+    wanted
+        The numbers by name, or "auto": the least value of each column whose values float32 merges.
+    where
+        Name of the data.
+    """
+    if wanted == "auto":
+        wanted = {name: of[0] for name, of in ranges.items() if _loses_digits(*of)}
+    found = {name: float(wanted.get(name, 0.0)) for name in names}
+    left = {name: (low - found[name], high - found[name]) for name, (low, high) in ranges.items()}
+    warn_of_lost_digits(left, where)
+    return tuple(found[name] for name in names) if any(found.values()) else ()
 
 
 def ranges_in_memory(features: Any, names: Sequence[str]) -> dict[str, Range]:

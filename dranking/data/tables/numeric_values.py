@@ -69,6 +69,16 @@ def as_float32(
     return cast, InvalidValue(position, f"is {value}, beyond float32")
 
 
+def less_origins(values: NDArray[Any], origins: Any) -> NDArray[Any]:
+    """Numbers less an origin, or less one for each column; whole numbers are subtracted exactly."""
+    if not np.any(origins):
+        return values
+    whole = np.asarray(origins)
+    if values.dtype.kind in "iu" and np.all(whole == np.rint(whole)) and np.all(abs(whole) < 2**62):
+        return np.asarray(values.astype(np.int64) - whole.astype(np.int64))
+    return np.asarray(values.astype(np.float64) - whole)
+
+
 def feature_error(place: str, query: object, feature: str, invalid: InvalidValue) -> DataError:
     """The error for a value that cannot be a feature."""
     return DataError(

@@ -19,6 +19,7 @@ from dranking.data.tables.numeric_values import (
     as_float32,
     check_relevance,
     feature_error,
+    less_origins,
     weights_per_query,
 )
 from dranking.data.tables.query_rows import run_starts
@@ -128,7 +129,10 @@ def feature_matrix(
         rows = slice(start, start + piece.num_rows)
         if layout.width is None:
             columns = [layout.columns[i] for i in features]
-            invalid = fill_from_columns(piece, columns, matrix[rows], missing=missing)
+            origins = [layout.origins[i] for i in features] if layout.origins else ()
+            invalid = fill_from_columns(
+                piece, columns, matrix[rows], missing=missing, origins=origins
+            )
         else:
             invalid = _fill_from_lists(piece, layout, features, matrix[rows], missing)
         if invalid is not None:
@@ -146,9 +150,14 @@ def _with_starts(pieces: Sequence[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
 
 
 def fill_from_columns(
-    piece: pa.Table, names: Sequence[str], out: NDArray[np.float32], *, missing: Nullable = False
+    piece: pa.Table,
+    names: Sequence[str],
+    out: NDArray[np.float32],
+    *,
+    missing: Nullable = False,
+    origins: Sequence[float] = (),
 ) -> InvalidValue | None:
-    """Copy columns of a table into a float32 matrix, up to the first invalid value.
+    """Copy columns of a table, less their origins, into a float32 matrix, up to an invalid value.
 
     Returns
     -------
@@ -156,7 +165,10 @@ def fill_from_columns(
     """
     may_miss = np.broadcast_to(missing, len(names)).tolist()
     for j, name in enumerate(names):
-        values, invalid = as_float32(arrow_numbers(piece.column(name)), missing=may_miss[j])
+        numbers = arrow_numbers(piece.column(name))
+        if origins:
+            numbers = less_origins(numbers, origins[j])
+        values, invalid = as_float32(numbers, missing=may_miss[j])
         if invalid is not None:
             return invalid._replace(position=invalid.position * len(names) + j)
         out[:, j] = values

@@ -18,7 +18,7 @@ def finish_block(
 ) -> QueryBlock:
     """Fill in missing values and scale; the result's dense features are F-ordered."""
     if filling is not None:
-        block = filling.apply(block)
+        block = filling.of_columns(block)
     if not block.is_sparse:
         block = block.with_features(np.asfortranarray(block.features))
     for transform in transforms:

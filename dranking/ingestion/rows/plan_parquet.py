@@ -18,6 +18,7 @@ from dranking.data.tables.columns import Layout
 from dranking.data.tables.ids import as_ids
 from dranking.data.tables.recorded_steps import Schemas
 from dranking.errors import DataError, quoted
+from dranking.ingestion.rows.row_rules import raw_columns_of
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class ColumnRules:
         if self.before is None:
             return self.asked.known
         owner = f"the data set {self.before.path}"
-        return KnownFeatures(self.before.feature_names, owner, self.may_lack)
+        return KnownFeatures(raw_columns_of(self.before), owner, self.may_lack)
 
     def layout(self, schemas: Schemas) -> Layout:
         """Roles of the columns of all files; the features are those of the data set before.

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dranking.data.column_forms import Scaling, source_names
-from dranking.data.null_fill import NullFill, NullPolicy, check_permitted, check_policy
+from dranking.data.null_fill import (
+    NullFill,
+    NullPolicy,
+    Shift,
+    ValueRule,
+    check_permitted,
+)
+from dranking.data.steps import origins_by_column
 from dranking.data.store.dataset import StoredDataset
 from dranking.errors import UsageError
 
@@ -32,12 +39,25 @@ class HasFill(Protocol):
 
 
 def raw_features_of(known: HasFill) -> Sequence[str]:
-    """Name of the raw feature to which each value for missing ones belongs."""
-    return source_names(known.feature_names, known.transforms)
+    """Name of the raw column to which each value for missing ones belongs."""
+    steps = known.transforms if known.fill is None else (known.fill, *known.transforms)
+    return source_names(known.feature_names, steps)
+
+
+def raw_columns_of(known: HasFill) -> tuple[str, ...]:
+    """Names of the raw columns, in order, each once."""
+    return tuple(dict.fromkeys(raw_features_of(known)))
+
+
+def origins_of_columns(known: HasFill | None) -> dict[str, float]:
+    """The number to subtract from each raw column, by its name; empty if there is none."""
+    if known is None or known.fill is None:
+        return {}
+    return origins_by_column(known.feature_names, (known.fill, *known.transforms))
 
 
 def values_of(known: HasFill) -> dict[str, float]:
-    """The values for missing ones by the name of the raw feature; empty if none is known."""
+    """The values for missing ones by the name of the raw column; empty if none is known."""
     fill = known.fill
     return {} if fill is None else dict(zip(raw_features_of(known), fill.values, strict=True))
 
@@ -56,6 +76,12 @@ class RowRules:
     null_from
         A data set or `LinearModel` whose `fill` has the values for missing ones, which are then not
         fitted to the data. None to fit them. All features need a value there.
+    null_indicator
+        Whether further features tell of missing values; see `dranking.RankRLS.fit`. Where values
+        are known already, its indicators are made in any case, and no others.
+    shift
+        For tables only: "auto" subtracts an origin from columns whose values float32 would merge;
+        see `dranking.RankRLS.fit`. Known origins are subtracted in any case.
     regroup
         Whether to bring the rows of a query together; if not, rows that lie apart are an error.
     n_features
@@ -66,15 +92,22 @@ class RowRules:
 
     null: NullPolicy = "error"
     null_from: HasFill | None = None
+    null_indicator: bool = False
+    shift: Shift = "none"
     regroup: bool = True
     n_features: int | None = None
     sparse: bool = False
 
     def __post_init__(self) -> None:
         """Raise UsageError if a value is out of range."""
-        check_policy(self.null)
+        ValueRule.of(self.null, self.null_indicator, self.shift)
         if self.n_features is not None and self.n_features < 1:
             raise UsageError(f"n_features is {self.n_features!r}; it must be at least 1.")
+
+    @property
+    def missing(self) -> ValueRule:
+        """The meaning of a missing value."""
+        return ValueRule(self.null, self.null_indicator)
 
 
 DEFAULT_ROWS = RowRules()
@@ -91,7 +124,7 @@ def known_fill(rows: RowRules, before: StoredDataset | None) -> HasFill | None:
     if before is not None:
         if rows.null_from is not None:
             raise UsageError("null_from: not with append, which takes the values of the data set.")
-        check_permitted(rows.null, before.fill, str(before.path))
+        check_permitted(rows.missing, before.fill, str(before.path))
         return None if before.fill is None else before
     if rows.null_from is None:
         return None
@@ -100,5 +133,5 @@ def known_fill(rows: RowRules, before: StoredDataset | None) -> HasFill | None:
             "null_from: it knows no value for missing ones, since its training data was read "
             "without --null (null=, for retrain data.null)."
         )
-    check_permitted(rows.null, rows.null_from.fill, "what null_from names")
+    check_permitted(rows.missing, rows.null_from.fill, "what null_from names")
     return rows.null_from

@@ -42,7 +42,8 @@ def vespa(terms: Sequence[Term], name: str) -> str:
         lambda name: name if "(" in name else f"attribute({name})",
         " " * 12,
         log=_vespa_log,
-        filled=lambda x, value: f"if (isNan({x}), {value}, {x})",
+        filled=lambda x, value, origin: f"if (isNan({x}), {value}, {_less(x, origin, repr)})",
+        indicator=lambda x: f"if (isNan({x}), 1, 0)",
     )
     return (
         f"rank-profile {name} inherits default {{\n"
@@ -63,7 +64,8 @@ def sql(terms: Sequence[Term], name: str) -> str:
         "",
         literal=_sql_literal,
         log=_sql_log,
-        filled=lambda x, value: f"COALESCE({x}, {value})",
+        filled=lambda x, value, origin: f"COALESCE({_less(x, origin, _sql_literal)}, {value})",
+        indicator=lambda x: f"CASE WHEN {x} IS NULL THEN 1e0 ELSE 0e0 END",
     )
     return f"-- score of the ranking model {comment}\n{score}\n"
 
@@ -99,7 +101,7 @@ def python(terms: Sequence[Term], name: str) -> str:
     """
     quantiles = any(isinstance(term.form, Quantile) for term in terms)
     logs = any(isinstance(term.form, Log) for term in terms)
-    may_miss = {term.name for term in terms if term.missing is not None}
+    may_miss = {term.name for term in terms if term.missing is not None or term.is_indicator}
     lines = [
         f'"""Score of the ranking model {_in_docstring(name)}; higher ranks first."""',
         "",
@@ -123,7 +125,8 @@ def python(terms: Sequence[Term], name: str) -> str:
             " " * 8,
             wrap="()",
             log=lambda x: f"copysign(log1p(abs({x})), {x})",
-            filled=lambda x, value: f"filled({x}, {value})",
+            filled=lambda x, value, origin: f"filled({x}, {value}{f', {origin!r}' * bool(origin)})",
+            indicator=lambda x: f"filled({x}, None) is None",
         ),
     ]
     return "\n".join(lines) + "\n"
@@ -132,9 +135,9 @@ def python(terms: Sequence[Term], name: str) -> str:
 _FILLED_LINES = (
     "",
     "",
-    "def filled(x, value):",
+    "def filled(x, value, origin=0.0):",
     '    """The value that stood for missing ones in the training, if x is None or NaN."""',
-    "    return value if x is None or x != x else x",
+    "    return value if x is None or x != x else x - origin",
 )
 
 
@@ -171,7 +174,8 @@ def _sum(
     indent: str,
     *,
     log: Callable[[str], str],
-    filled: Callable[[str, str], str],
+    filled: Callable[[str, str, float], str],
+    indicator: Callable[[str], str],
     literal: Callable[[float], str] = repr,
     wrap: str = "",
 ) -> str:
@@ -179,8 +183,12 @@ def _sum(
     parts = []
     for place, term in enumerate(terms):
         value = reference(term.name)
-        if term.missing is not None:
-            value = filled(value, _signed(term.missing, literal))
+        if term.is_indicator:
+            value = indicator(value)
+        elif term.missing is not None:
+            value = filled(value, _signed(term.missing, literal), term.origin)
+        else:
+            value = _less(value, term.origin, literal)
         if isinstance(term.form, Log):
             value = log(value)
         elif term.form is not None:
@@ -190,6 +198,11 @@ def _sum(
         parts.append(f"{_signed(term.weight, literal)} * ({value})")
     text = f"\n{indent}+ ".join(parts) or literal(0.0)
     return f"(\n{indent}{text}\n    )" if wrap else text
+
+
+def _less(value: str, origin: float, literal: Callable[[float], str]) -> str:
+    """Write the value less its origin."""
+    return f"({value} - {_signed(origin, literal)})" if origin else value
 
 
 def _signed(value: float, literal: Callable[[float], str]) -> str:

@@ -16,7 +16,7 @@ OPSET = 13
 def onnx(terms: Sequence[Term], name: str) -> bytes:
     """Serialise a graph from ``features`` (n, n_features) float32 to ``scores`` (n,) float32.
 
-    A missing value is NaN.
+    A missing value is NaN. Where the training subtracted origins, the features are float64.
     The metadata entry ``features`` has the names of the features in the order of the columns.
 
     Raises
@@ -37,14 +37,27 @@ def onnx(terms: Sequence[Term], name: str) -> bytes:
     }
     logged = np.array([term.form is not None for term in terms])
     nodes = []
-    value = raw = "features"
-    if any(term.missing is not None for term in terms):
+    value = raw = source = "features"
+    origins = np.array([term.origin for term in terms])
+    if origins.any():
+        constants["origins"] = origins
+        source = value = raw = "shifted"
+    told = np.array([term.is_indicator for term in terms])
+    if told.any() or any(term.missing is not None for term in terms):
         gaps = [np.nan if term.missing is None else term.missing for term in terms]
-        constants["for_missing"] = np.array(gaps, dtype=np.float32)
+        constants["for_missing"] = np.where(told, 1, gaps).astype(np.float32)
+        constants |= {"told": told, "present": np.array(0, dtype=np.float32)}
         value = raw = "filled"
         nodes = [
-            helper.make_node("IsNaN", ["features"], ["is_missing"]),
-            helper.make_node("Where", ["is_missing", "for_missing", "features"], [raw]),
+            helper.make_node("IsNaN", [source], ["is_missing"]),
+            helper.make_node("Where", ["told", "present", source], ["values"]),
+            helper.make_node("Where", ["is_missing", "for_missing", "values"], [raw]),
+        ]
+    if origins.any():
+        nodes = [
+            helper.make_node("Sub", ["features", "origins"], ["exact"]),
+            helper.make_node("Cast", ["exact"], [source], to=TensorProto.FLOAT),
+            *nodes,
         ]
     if logged.any():
         one, zero = np.array(1, dtype=np.float32), np.array(0, dtype=np.float32)
@@ -69,10 +82,11 @@ def onnx(terms: Sequence[Term], name: str) -> bytes:
         helper.make_node("MatMul", ["scaled", "weights"], ["column"]),
         helper.make_node("Squeeze", ["column", "columns"], ["scores"]),
     ]
+    kind = TensorProto.DOUBLE if origins.any() else TensorProto.FLOAT
     graph = helper.make_graph(
         nodes,
         name,
-        [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["n", len(terms)])],
+        [helper.make_tensor_value_info("features", kind, ["n", len(terms)])],
         [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n"])],
         [numpy_helper.from_array(value, key) for key, value in constants.items()],
     )

@@ -32,6 +32,10 @@ class Term(NamedTuple):
     missing
         The value that stands for a missing value, before any scaling; None where the training data
         has no gaps, so that a missing value has no score.
+    is_indicator
+        Whether the value is 1 where the feature is missing, and 0 elsewhere.
+    origin
+        The number that is subtracted from the feature first.
     """
 
     name: str
@@ -40,6 +44,8 @@ class Term(NamedTuple):
     scale: float
     form: Log | Quantile | None = None
     missing: float | None = None
+    is_indicator: bool = False
+    origin: float = 0.0
 
     @property
     def is_scaled(self) -> bool:
@@ -63,18 +69,23 @@ def terms_of(model: LinearModel, names: Mapping[str, str] | None = None) -> list
         If the scaling needs the whole query, or a name belongs to no feature or is used twice.
     """
     names_there = _engine_names(model, names or {})
+    indicators = [False] * len(names_there) if model.fill is None else model.fill.indicators
     return [
         _term(name, weight, [_form_of(step, column) for step in model.transforms])._replace(
-            missing=_value_of_gap(model, column)
+            missing=_value_of_gap(model, column),
+            is_indicator=bool(indicators[column]),
+            origin=0.0 if model.fill is None else model.fill.origin_of_each[column],
         )
         for column, (name, weight) in enumerate(zip(names_there, model.weights, strict=True))
     ]
 
 
 def _value_of_gap(model: LinearModel, column: int) -> float | None:
-    """The value for a missing one; None if the training data has no gap in the feature."""
+    """The value for a missing one; None if the training data has no gap, and for indicators."""
     fill = model.fill
-    return fill.values[column] if fill is not None and fill.gaps[column] else None
+    if fill is None or not fill.fills or not fill.gaps[column] or fill.indicators[column]:
+        return None
+    return fill.values[column]
 
 
 def _form_of(transform: Scaling, column: int) -> Form | None:
@@ -111,7 +122,21 @@ def _term(name: str, weight: float, steps: Sequence[Form | None]) -> Term:
 def check_forms(
     terms: Sequence[Term], engine: str, possible: tuple[type[Log | Quantile], ...]
 ) -> None:
-    """Raise UsageError if an engine cannot compute the scaling of a feature."""
+    """Raise UsageError if an engine cannot compute the scaling of a feature, or an indicator."""
+    told = [term.name for term in terms if term.is_indicator]
+    if told and not possible:
+        raise UsageError(
+            f"{engine} cannot tell that a value is missing, and the model has features that do, of "
+            f"{listed(told)}. Export to vespa, onnx, sql or python, or train "
+            "without these features (null_indicator)."
+        )
+    shifted = [term.name for term in terms if term.origin and not term.is_indicator]
+    if shifted and not possible:
+        raise UsageError(
+            f"{engine} computes in float32, which merges the values of {listed(shifted)}, and "
+            "cannot subtract an origin before. Export to vespa, onnx, sql or python, or let the "
+            "feature of the engine hold the difference and train on that."
+        )
     twice = [name for name, count in Counter(term.name for term in terms).items() if count > 1]
     if twice and not possible:
         raise UsageError(f"{engine} cannot have several forms of feature {twice[0]}.")
@@ -158,7 +183,7 @@ def check_float32(terms: Sequence[Term], engine: str) -> None:
 
 
 def _engine_names(model: LinearModel, names: Mapping[str, str]) -> list[str]:
-    sources = source_names(model.feature_names, model.transforms)
+    sources = source_names(model.feature_names, model.preparation)
     unknown = sorted(set(names) - set(sources))
     if unknown:
         raise UsageError(

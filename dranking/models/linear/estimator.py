@@ -14,9 +14,9 @@ from sklearn.exceptions import NotFittedError
 from dranking.data.column_forms import Scaling, source_names
 from dranking.data.dataset import Dataset
 from dranking.data.forms_dataset import before_scaling
-from dranking.data.null_fill import NullFill, NullPolicy
+from dranking.data.null_fill import NullFill, NullPolicy, Shift, ValueRule
 from dranking.data.scaling import Normalize, scaled
-from dranking.data.steps import Steps
+from dranking.data.steps import Steps, origins_by_column
 from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import is_dask, is_table
 from dranking.engine.choose_executor import get_executor
@@ -95,6 +95,8 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         qid: Any = None,
         query_weights: Any = None,
         null: NullPolicy = "error",
+        null_indicator: bool = False,
+        shift: Shift = "none",
         executor: Any = None,
     ) -> Self:
         """Fit the weights.
@@ -129,6 +131,14 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             The meaning of a missing value where `X` is no data set: "error"; or "zero", "minimum"
             or "mean", that of the feature over all documents. The model records the values and
             scores with them.
+        null_indicator
+            Whether a further feature, such as ``missing(bm25)``, is 1 where the column lacks a
+            value and 0 elsewhere: one for all columns that lack values in the same documents, with
+            the name of the first. It is not scaled and has no forms.
+        shift
+            "auto" subtracts the least value, before the conversion to float32, from each column
+            whose values float32 would merge, such as dates of the form 20261128 or seconds since
+            1970. The model records the numbers. Not for Dask collections, nor lists of features.
         executor
             "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -147,7 +157,8 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         run = get_executor(executor)
-        dataset = self._training_data(X, y, qid, query_weights, null, run)
+        rule = ValueRule.of(null, null_indicator, shift)
+        dataset = self._training_data(X, y, qid, query_weights, rule, run)
         check_training_data(dataset)
         return self._set_weights(dataset, self._fit(dataset, run))._record([(dataset, False)], run)
 
@@ -211,7 +222,8 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             raise UsageError(NO_QID)
         has_labels = is_path(X) or (is_table(X) and (qid is None or isinstance(qid, str)))
         if isinstance(X, Dataset) or is_dask(X) or has_labels:
-            dataset = as_dataset(X, y, qid=qid, nullable=self._fill is not None)
+            origins = origins_by_column(self.feature_names_, self._needed_steps)
+            dataset = as_dataset(X, y, qid=qid, nullable=self._fill is not None, origins=origins)
             convention = get_convention(DEFAULT_CONVENTION)
             model = self.fitted_model()
             blocks = measure_blocks(model, dataset, ["ndcg"], convention, get_executor())
@@ -307,7 +319,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         return {}
 
     def _training_data(
-        self, X: Any, y: Any, qid: Any, query_weights: Any, null: NullPolicy, executor: Executor
+        self, X: Any, y: Any, qid: Any, query_weights: Any, null: ValueRule, executor: Executor
     ) -> Dataset:
         """The arguments of `fit` as a data set, a view of it filled, and scaled by `normalize`."""
         dataset = training_dataset(
@@ -319,7 +331,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
 
     def _set_weights(self, dataset: Dataset, coef: NDArray[np.float64]) -> Self:
         self.coef_ = coef
-        sources = dict.fromkeys(source_names(dataset.feature_names, dataset.transforms))
+        sources = dict.fromkeys(source_names(dataset.feature_names, dataset.preparation))
         self.feature_names_in_ = np.array(list(sources), dtype=object)
         self.n_features_in_ = len(sources)
         self.feature_names_ = dataset.feature_names

@@ -16,7 +16,7 @@ import dranking
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import Transform
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullFill, NullPolicy, check_permitted
+from dranking.data.null_fill import NullFill, NullPolicy, ValueRule, check_permitted
 from dranking.data.steps import Steps
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.map_blocks import map_blocks
@@ -127,7 +127,13 @@ class LinearModel(BaseModel):
             shown.append(f"... {len(order) - N_SHOWN:,} more")
         scalings = [f"scaling: {transform.kind}" for transform in self.transforms]
         n = len(order)
-        fills = [] if self.fill is None else [f"missing values: {self.fill.policy}"]
+        fills = (
+            []
+            if self.fill is None or not self.fill.fills
+            else [f"missing values: {self.fill.policy}"]
+        )
+        if self.fill is not None and self.fill.origins:
+            fills.append("shifted")
         parts = [f"{n:,} feature{'' if n == 1 else 's'}", *fills, *scalings, *shown]
         return f"LinearModel({', '.join(parts)})"
 
@@ -209,7 +215,7 @@ class LinearModel(BaseModel):
             name="predict",
         )
 
-    def permitting_nulls(self, null: NullPolicy) -> LinearModel:
+    def permitting_nulls(self, null: NullPolicy, null_indicator: bool = False) -> LinearModel:
         """The model that fills missing values of every feature.
 
         Where the training data lacks no value of a feature, a missing value is an error for the
@@ -220,14 +226,18 @@ class LinearModel(BaseModel):
         null
             The policy by which the values of the training data were found: "zero", "minimum" or
             "mean". "error" leaves the model as it is.
+        null_indicator
+            Whether the training had features that tell of missing values.
 
         Raises
         ------
         UsageError
-            If the model knows no values, or they were found by another policy.
+            If the model knows no values, they were found by another policy, or the training had no
+            such features.
         """
-        check_permitted(null, self.fill, "the training data of the model")
-        if null == "error" or self.fill is None:
+        rule = ValueRule.of(null, null_indicator)
+        check_permitted(rule, self.fill, "the training data of the model")
+        if not rule.permits or self.fill is None:
             return self
         return self.model_copy(update={"fill": self.fill.permitting()})
 

@@ -13,10 +13,12 @@ from scipy import sparse
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.column_forms import Scaling, forms_of, source_names
 from dranking.data.dataset import Dataset, check_features_there
-from dranking.data.steps import Filling, Steps, fill_of, missing_steps
+from dranking.data.null_fill import NullFill
+from dranking.data.steps import Filling, Steps, fill_of, filled_of, missing_steps, scalings_of
 from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table, with_columns
-from dranking.data.tables.recorded_steps import recorded_steps
+from dranking.data.tables.feature_names import default_feature_names
+from dranking.data.tables.recorded_steps import FILL_KEY, recorded_steps
 from dranking.errors import DataError, UsageError
 from dranking.files.places import is_path
 from dranking.ingestion.collections.scores import lazy_scores
@@ -80,8 +82,13 @@ def prepared_rows(
             "X[None, :] is one document."
         )
     qid = aligned(X, qid=qid)["qid"]
+    if is_table(X):
+        # Tables of filled values have the features that tell of gaps; others have their sources.
+        likely = [*source_names(names, steps), *source_names(names, scalings_of(steps))]
+        X = as_table(with_columns(X, [likely[i] for i in [*used, *(used + len(names))]]))
     # Several columns of a model may be forms of one feature.
-    sources = source_names(names, steps)
+    is_filled = is_table(X) and FILL_KEY in (X.schema.metadata or {})
+    sources = source_names(names, scalings_of(steps) if is_filled else steps)
     columns = {name: i for i, name in enumerate(dict.fromkeys(sources))}
     wanted = np.array([columns[sources[i]] for i in used.tolist()], dtype=np.intp)
     read, places = np.unique(wanted, return_inverse=True)
@@ -92,8 +99,13 @@ def prepared_rows(
     # Rows are refused where their values are read, with their place, unless the model fills gaps.
     nullable = np.zeros(len(read), dtype=np.bool_)
     if fill is not None:
-        nullable[places] = fill.gaps
+        np.logical_or.at(nullable, places, fill.gaps)
     at_used = [sources[i] for i in used.tolist()]
+    origins = np.zeros(len(read))
+    if fill is not None and not is_filled:
+        origins[places] = fill.origin_of_each
+        subtracted = NullFill.of_origins(fill.origin_of_each)
+        present = present if subtracted is None else (subtracted, *present)
     missing = missing_steps(at_used, needed, present, has_nulls=bool(nullable.any()))
     if qid is None and any(each.of_query for each in missing):
         raise UsageError(
@@ -102,10 +114,12 @@ def prepared_rows(
         )
     n_rows = X.shape[0] if sparse.issparse(X) else len(X)
     if not len(used):
-        X, places = np.zeros((n_rows, 1)), used
-        nullable = np.zeros(1, dtype=np.bool_)
+        X, places, nullable = np.zeros((n_rows, 1)), used, np.zeros(1, dtype=np.bool_)
+        origins = np.zeros(1)
     ids = np.zeros(n_rows, dtype=np.int64) if qid is None else qid
-    rows = as_dataset(X, None, qid=ids, nullable=nullable)
+    keys = X.column_names if is_table(X) else default_feature_names(len(read))
+    by_name = {key: origin for key, origin in zip(keys, origins.tolist(), strict=True) if origin}
+    rows = as_dataset(X, None, qid=ids, nullable=nullable, origins=by_name)
     for block in rows.read_blocks(columns=places):
         yield prepared_block(block, missing)
 
@@ -129,10 +143,8 @@ def _used_columns(
     """The columns of rows in memory that a model needs, in order, and their recorded steps."""
     if is_table(X):
         wanted = [names[i] for i in used]
-        table = as_table(with_columns(X, wanted))
-        check_features_there(wanted, table.column_names)
-        present = recorded_steps([("the table", table.schema)], wanted)
-        return table.select(wanted), present
+        check_features_there(wanted, X.column_names)
+        return X.select(wanted), recorded_steps([("the table", X.schema)], wanted)
     X = X if hasattr(X, "shape") else np.asarray(X)
     _check_width(X, names, model)
     if len(used) < len(names):
@@ -231,7 +243,8 @@ def locate_features(
         rows of a query lie apart and its features need a scaling by all documents of the query.
     """
     if forms_of(dataset.transforms) is None:
-        names = source_names(names, steps)
+        is_filled = filled_of(dataset.preparation) is not None
+        names = source_names(names, scalings_of(steps) if is_filled else steps)
     columns = dataset.columns_of(names)
     present = tuple(step.restricted(columns) for step in dataset.preparation)
     missing = missing_steps(names, steps, present, dataset.has_nulls)

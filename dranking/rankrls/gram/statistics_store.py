@@ -21,11 +21,12 @@ from dranking.data.block_subset import BlockSubset
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import forms_of, source_names
 from dranking.data.dataset import Dataset, check_features_there
+from dranking.data.filling import filled_as
 from dranking.data.forms_dataset import FormsDataset
 from dranking.data.named_columns import by_name
-from dranking.data.null_fill import NullPolicy, check_permitted
+from dranking.data.null_fill import NullPolicy, ValueRule, check_permitted
 from dranking.data.roles import KnownFeatures
-from dranking.data.steps import filling
+from dranking.data.steps import filled_of
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
@@ -154,8 +155,9 @@ def append_queries(
     """
     place = as_place(path, storage_options)
     store = StatisticsDataset(place)
-    check_permitted(null, store.fill, str(store.path))
-    new = in_forms_of(store, data, permits=null != "error")
+    rule = ValueRule.of(null, null_indicator=False)
+    check_permitted(rule, store.fill, str(store.path))
+    new = in_forms_of(store, data, permits=rule.permits)
 
     def new_blocks(store: StatisticsDataset, folders: BlockFolders) -> NewBlocks:
         _check_fits(store, new)
@@ -256,11 +258,11 @@ def _check_memory(data: Dataset, executor: Executor) -> None:
 
 
 def added_to(store: StatisticsDataset, may_lack: bool = False) -> KnownFeatures:
-    """The raw features of a store, by which data that is added to it is read.
+    """The raw columns of a store, by which data that is added to it is read.
 
     `may_lack` says whether the data may lack some, which are missing values then.
     """
-    names = tuple(dict.fromkeys(source_names(store.feature_names, store.transforms)))
+    names = tuple(dict.fromkeys(source_names(store.feature_names, store.preparation)))
     return KnownFeatures(names, str(store.path), may_lack)
 
 
@@ -272,28 +274,36 @@ def in_forms_of(store: StatisticsDataset, data: Dataset, *, permits: bool = Fals
     """
     forms = forms_of(store.transforms)
     known = added_to(store, permits)
+    names = tuple(dict.fromkeys(source_names(store.feature_names, store.transforms)))
     if data.transforms:
         known = known._replace(names=store.feature_names)
+    elif filled_of(data.preparation) is not None:
+        known = known._replace(names=names)
     data = by_name(data, known, "the data")
-    if data.has_nulls:
-        data = _filled_as(store, data, permits)
+    is_filled = filled_of(data.preparation) is not None
+    if data.has_nulls or (not is_filled and data.feature_names != names):
+        data = _filled_as(store, data, names, permits)
     new = data if forms is None or data.transforms else FormsDataset(data, forms)
     _check_fits(store, new)
     return new
 
 
-def _filled_as(store: StatisticsDataset, data: Dataset, permits: bool) -> Dataset:
-    """The data with the values of a store for missing ones."""
-    fill, names = store.fill, source_names(store.feature_names, store.transforms)
-    position = {name: i for i, name in enumerate(names)}
+def _filled_as(
+    store: StatisticsDataset, data: Dataset, names: tuple[str, ...], permits: bool
+) -> Dataset:
+    """The raw features `names` of data with the values of a store for missing ones."""
+    is_filled = filled_of(data.preparation) is not None
+    fill, of_store = store.fill, source_names(store.feature_names, store.transforms)
+    names = data.feature_names if fill is None or is_filled else names
     if fill is not None:
-        check_features_there(data.feature_names, position)
-        fill = fill.restricted(np.array([position[name] for name in data.feature_names], np.intp))
+        position = {name: i for i, name in enumerate(of_store)}
+        check_features_there(names, position)
+        fill = fill.restricted(np.array([position[name] for name in names], np.intp))
+        columns = data.columns_of(source_names(names, (fill,)) if not is_filled else names)
         if permits:
             gaps = np.logical_or.reduce([gaps_of(block) for block in data.read_blocks()])
-            fill = fill.with_gaps(gaps)
-    how = filling(data.feature_names, fill, store.transforms, data.transforms)
-    return data.filled(fill, how)
+            fill = fill.with_gaps(gaps[columns])
+    return filled_as(data, names, fill, store.transforms)
 
 
 def _check_fits(store: StatisticsDataset, data: Dataset) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.data.forms_dataset import FormName, with_forms
-from dranking.data.null_fill import NullPolicy
+from dranking.data.null_fill import ValueRule
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.engine.tiles import Traffic
@@ -218,7 +218,7 @@ class GreedyRankRLS(GreedyRanker):
     forms: Sequence[FormName] | Forms | Mapping[str, Any] = ("raw",)
 
     def _training_data(
-        self, X: Any, y: Any, qid: Any, query_weights: Any, null: NullPolicy, executor: Executor
+        self, X: Any, y: Any, qid: Any, query_weights: Any, null: ValueRule, executor: Executor
     ) -> Dataset:
         dataset = super()._training_data(X, y, qid, query_weights, null, executor)
         return with_forms(dataset, Forms.of(self.forms).names, blocks_on(executor))

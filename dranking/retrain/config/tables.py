@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
 from dranking.clicks.labels.labels import Estimator, QueryWeights
 from dranking.clicks.off_policy.off_policy_value import LEAST_COVERED, MOST_MISSING
-from dranking.data.null_fill import NullPolicy
+from dranking.data.null_fill import NullPolicy, Shift
 from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT
 from dranking.files.places import Place, as_place
 from dranking.models.export.formats import Format
@@ -54,6 +54,12 @@ class DataConfig(BaseModel):
         The value that stands for a missing feature value, as in `dranking ingest`: "error", "zero",
         "minimum" or "mean". The values are fitted to the training parts of the first run; later
         runs keep them.
+    null_indicator
+        Whether features such as ``missing(bm25)`` tell of missing values, for each column with gaps
+        in the training parts of the first run; later runs keep them.
+    shift
+        Tables only: "auto" subtracts an origin from the columns of the first training part whose
+        values float32 would merge, as in `dranking ingest`; later parts and runs keep the origins.
     n_features, sparse, regroup
         Options of `dranking ingest` for text.
     qid, docid, relevance, weight
@@ -91,6 +97,8 @@ class DataConfig(BaseModel):
     holdout_overlap: Literal["leave-out", "error"] = "leave-out"
     window: PositiveInt | None = None
     null: NullPolicy = "error"
+    null_indicator: bool = False
+    shift: Shift = "none"
     n_features: PositiveInt | None = None
     sparse: bool = False
     regroup: bool = False

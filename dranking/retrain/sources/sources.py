@@ -21,8 +21,9 @@ from dranking.retrain.config.tables import DataConfig
 from dranking.retrain.sources.content_digests import ContentDigests
 from dranking.retrain.work_folder import delete, names_in
 
-TEXT_OPTIONS = ("null", "n_features", "sparse", "regroup")
-TABLE_OPTIONS = ("null", "qid", "docid", "relevance", "weight", "features", "exclude")
+TEXT_OPTIONS = ("null", "null_indicator", "n_features", "sparse", "regroup")
+_ROLES = ("qid", "docid", "relevance", "weight")
+TABLE_OPTIONS = ("null", "null_indicator", "shift", *_ROLES, "features", "exclude")
 """Entries of the configuration that `ingest` takes for text, and for parquet tables."""
 
 DIGITS = ("digits:train", "digits:test")

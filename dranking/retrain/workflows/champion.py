@@ -7,10 +7,13 @@ from dataclasses import replace
 
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
+from dranking.data.filling import ColumnSummary
+from dranking.data.null_fill import check_origins, indicator_name
 from dranking.data.roles import KnownFeatures
-from dranking.data.scaling import FeatureMoments
+from dranking.data.steps import origins_by_column
 from dranking.errors import UsageError
 from dranking.ingestion.known_values import known_values
+from dranking.ingestion.rows.row_rules import origins_of_columns
 from dranking.models.linear.model import LinearModel
 from dranking.retrain.quarantine import set_aside_if_wrong
 from dranking.retrain.registry.registry import MODEL_NAME
@@ -48,7 +51,9 @@ def known_features(run: Run) -> KnownFeatures | None:
         return KnownFeatures(tuple(data.features), "data.features", may_lack)
     if champion is None or data.n_features is not None:
         return None
-    names = tuple(name for name in champion.feature_names if name not in data.exclude)
+    made = set(map(indicator_name, champion.feature_names)) if data.null_indicator else set()
+    left_out = {*data.exclude, *made}
+    names = tuple(name for name in champion.feature_names if name not in left_out)
     owner = f"the training data of the champion, version {run.rival},"
     return KnownFeatures(names, owner, may_lack, ", or name the features in data.features")
 
@@ -65,39 +70,44 @@ def with_known_values(run: Run, parts: Parts) -> Parts:
     PartSetAsideError
         If a training source is wrong and was set aside, as the configuration allows.
     """
-    null = run.config.data.null
+    null, shift = run.config.data.null, run.config.data.shift
     stored = parts.stored_values(run.all_sources)
-    if null == "error" or stored is not None:
+    if (null == "error" and shift == "none") or stored is not None:
         return replace(parts, known=stored)
     champion = champion_model(run)
-    if champion is not None and champion.fill is not None and champion.fill.policy != null:
+    before = None if champion is None else champion.fill
+    if before is not None and before.fills and before.policy != null:
         raise UsageError(
             f"data.null is {null}, but in the champion, version {run.rival}, the "
-            f"{champion.fill.policy} of its training data stands for a missing value, so that "
+            f"{before.policy} of its training data stands for a missing value, so that "
             "no data serves both; keep its policy, or begin a new registry."
         )
     names: Sequence[str] = ()
-    moments: list[FeatureMoments] = []
+    summaries: list[ColumnSummary] = []
+    origins, taken = None, origins_of_columns(champion) or None
     for source in run.sources["train"]:
         if source.name in DIGITS:  # which lack no value
             continue
         with set_aside_if_wrong(run, source):
-            found, of_part = parts.measure(source)
-            names = names or found
-            parts = parts.with_features_of(found, source)
-            moments.append(of_part)
-    known = known_values(tuple(names), moments, null, champion) if moments else None
+            found = parts.measure(source, taken)
+            if not names:
+                names, origins = found.names, found.origins
+                taken = {} if origins is None else origins_by_column(names, (origins,))
+            parts = parts.with_features_of(found.names, source)
+            summaries.append(found.summary)
+    known = known_values(tuple(names), summaries, null, champion, origins) if summaries else None
     return replace(parts, known=known)
 
 
 def check_champion_scores(run: Run, use: str, data: Dataset) -> None:
     """Raise UsageError if judged data has gaps, and the champion no values for them."""
     champion = champion_model(run)
-    if champion is None or champion.fill is not None or data.fill is None:
+    if champion is None or data.fill is None:
         return
     names = source_names(champion.feature_names, champion.transforms)
     fill = data.fill.restricted(data.columns_of(names))
-    if fill.policy != "zero" and any(fill.gaps):
+    check_origins(names, champion.fill, fill, f"the {use} data")
+    if champion.fill is None and fill.fills and fill.policy != "zero" and any(fill.gaps):
         raise UsageError(
             f"the {use} data lacks values, for which the champion, version {run.rival}, has "
             f"none: it was trained without data.null, which is now {run.config.data.null}, so "

@@ -17,6 +17,7 @@ from dranking.errors import DataError
 from dranking.files.places import Place
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.ingestion.known_values import KnownValues
+from dranking.ingestion.rows.row_rules import raw_columns_of
 from dranking.models.evaluation import Evaluation, evaluate
 from dranking.models.export.formats import SUFFIXES, export_model
 from dranking.models.linear.model import LinearModel, load_model
@@ -107,7 +108,7 @@ class LinearWorkflow:
         for source in run.sources["train"]:
             with set_aside_if_wrong(run, source):
                 [part] = self._parts.open([source])
-            self._parts = self._parts.with_features_of(part.feature_names, source)
+            self._parts = self._parts.with_features_of(raw_columns_of(part), source)
         for sources in judged.values():
             self._parts.open(sources)
         found = {}
@@ -127,7 +128,7 @@ class LinearWorkflow:
             n_queries = len(np.unique(codes))
             notes += merged_queries(len(np.unique(codes[is_repeated])), n_queries)
             found["train"] = replace(found["train"], n_queries=n_queries)
-        if isinstance(known := self._parts.known, KnownValues):
+        if isinstance(known := self._parts.known, KnownValues) and known.fill.fills:
             notes += (
                 f"values for missing ones (data.null: {known.fill.policy}) were fitted to the "
                 "training parts of this run, since no part was ingested before; later runs keep "

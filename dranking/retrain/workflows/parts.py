@@ -18,7 +18,13 @@ from dranking.data.dataset import Dataset
 from dranking.data.digits_ranking import digits_ranking
 from dranking.data.query_hashes import Words, query_words
 from dranking.data.roles import Columns, KnownFeatures
-from dranking.data.scaling import FeatureMoments, feature_moments, scaled, standard_of
+from dranking.data.scaling import (
+    FeatureMoments,
+    feature_moments,
+    leaving_indicators,
+    scaled,
+    standard_of,
+)
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset
 from dranking.data.tables.feature_names import width_of_text
@@ -30,9 +36,9 @@ from dranking.files.places import Place, as_place
 from dranking.files.reading import exists, file_size, read_bytes
 from dranking.files.writing.output_checks import MANIFEST_NAME
 from dranking.ingestion.ingest import ingest
-from dranking.ingestion.known_values import measure_source
+from dranking.ingestion.known_values import Measured, measure_source
 from dranking.ingestion.open import data_form
-from dranking.ingestion.rows.row_rules import HasFill, RowRules
+from dranking.ingestion.rows.row_rules import HasFill, RowRules, raw_columns_of
 from dranking.retrain.config.tables import DataConfig
 from dranking.retrain.sources.content_digests import DIGESTS_NAME, ContentDigests
 from dranking.retrain.sources.sources import (
@@ -92,7 +98,7 @@ class Parts:
     def __contains__(self, source: Source) -> bool:
         if not exists(self.path(source) / MANIFEST_NAME):
             return False
-        names = StoredDataset(self.path(source)).feature_names
+        names = raw_columns_of(StoredDataset(self.path(source)))
         return self.features is None or names == self.features.names or not self._is_chosen(source)
 
     def _is_chosen(self, source: Source) -> bool:
@@ -130,9 +136,11 @@ class Parts:
         parts = (StoredDataset(self.path(source)) for source in sources if source in self)
         return next((part for part in parts if part.fill is not None), None)
 
-    def measure(self, source: Source) -> tuple[tuple[str, ...], FeatureMoments]:
-        """Names of the features of a source that is not ingested, and moments of their values."""
+    def measure(self, source: Source, origins: dict[str, float] | None) -> Measured:
+        """The columns of a source that is not ingested, less known origins; None to find them."""
         paths, columns, rows = self._rules(source)
+        if origins is not None:
+            columns, rows = replace(columns, origins=origins), replace(rows, shift="none")
         run = get_executor(self.executor)
         return measure_source(paths, columns, rows, self.root, run)
 
@@ -153,7 +161,8 @@ class Parts:
             return data
         moments = (block for source in sources for block in self._moments(source))
         is_sparse = StoredDataset(self.path(sources[0])).is_sparse
-        return data.transformed([standard_of(moments, sparse=is_sparse)])
+        scaling = standard_of(moments, sparse=is_sparse)
+        return data.transformed([leaving_indicators(scaling, data.feature_names, data.fill)])
 
     def profile(self, source: Source, edges: Profile | None, executor: Executor) -> Profile:
         """Distributions of the features of a part.
@@ -241,11 +250,12 @@ class Parts:
             write_dataset(blocks, target, feature_names=names, transforms=transforms)
             return
         paths, columns, rows = self._rules(source)
+        takes_known = rows.null != "error" or rows.shift != "none"
         ingest(
             paths,
             target,
             columns=columns,
-            rows=rows if rows.null == "error" else replace(rows, null_from=known),
+            rows=replace(rows, null_from=known) if takes_known else rows,
             normalize=normalize,
             executor=self.executor,
         )

@@ -106,6 +106,21 @@ def test_scores_are_those_of_the_model(form, draw, seed):
     assert (np.sign(found[:, None] - found) == np.sign(expected[:, None] - expected))[gaps].all()
 
 
+@pytest.mark.parametrize("form", ["vespa", "sql", "python", "onnx"])
+def test_features_that_tell_of_missing_values(form):
+    """The score by hand: 2 clicks + 3 where clicks are missing, in whose place the value 4 is."""
+    if form == "onnx":
+        pytest.importorskip("onnx")
+    fill = NullFill(policy="mean", values=(4.0, 4.0), gaps=(True, True), indicates=("", "clicks"))
+    model = LinearModel(feature_names=("clicks", "missing(clicks)"), weights=(2.0, 3.0), fill=fill)
+    absent = None if form == "sql" else math.nan
+    rows = [{"clicks": value} for value in (1.0, absent, 0.0)]
+    reader = {**READERS, "onnx": onnx_scores}[form]
+    found = reader(export_model(model, form), rows)
+    np.testing.assert_allclose(found, [2.0, 11.0, 0.0])
+    np.testing.assert_array_equal(model.predict(np.array([[1.0], [np.nan], [0.0]])), found)
+
+
 def with_gaps(model, seed, n=20):
     """A model that knows values for two features in three, and rows that lack some of these."""
     rng = np.random.default_rng(seed)

@@ -15,6 +15,7 @@ CONFIG = """
 train = ["in/*.parquet"]
 holdout = ["hold.parquet"]
 null = "{null}"
+null_indicator = {told}
 [model]
 kind = "rankrls"
 regularization = [1.0]
@@ -33,9 +34,9 @@ def part(name, seed):
     table.to_parquet(name)
 
 
-def night(null):
+def night(null, told="false"):
     with open("retrain.toml", "w") as file:
-        file.write(CONFIG.format(null=null))
+        file.write(CONFIG.format(null=null, told=told))
     return retrain(load_config("retrain.toml", (), {}))
 
 
@@ -49,16 +50,17 @@ def parts(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("null", ["minimum", "mean"])
-def test_a_night_an_append_and_a_fresh_ingest_give_one_model(folder, null):
-    night(null)
+@pytest.mark.parametrize(("null", "told"), [("minimum", "false"), ("mean", "true")])
+def test_a_night_an_append_and_a_fresh_ingest_give_one_model(folder, null, told):
+    night(null, told)
     part("in/2.parquet", 2)
-    night(null)
+    night(null, told)
     models = [dr.load_model(f"registry/versions/00000{v}/model.json") for v in (1, 2)]
     stored = [StoredDataset(p) for p in (folder / "work" / "parts").iterdir() if p.is_dir()]
     assert {data.fill.by_policy for data in stored} == {models[0].fill.by_policy}
-    rules = dr.RowRules(null=null)
+    rules = dr.RowRules(null=null, null_indicator=told == "true")
     first, _ = dr.ingest(["in/0.parquet", "in/1.parquet"], "grown.zarr", rows=rules)
+    assert ("missing(rating)" in models[1].feature_names) == (told == "true")
     assert first.fill.by_policy == models[1].fill.by_policy == models[0].fill.by_policy
     whole = ["in/0.parquet", "in/1.parquet", "in/2.parquet"]
     fresh, _ = dr.ingest(whole, "fresh.zarr", rows=dr.RowRules(null_from=first))
