@@ -30,9 +30,10 @@ since the champion was promoted. The gain is the champion's true quality at the 
 
 The gate on clicks tests by an interval, which is never narrower than Student's. Its false
 promotions are those of Student's test on the values of two pages with exchanged positions, queries
-of unequal traffic (Zipf), and clicks with a rate of .1 to .001, in a tenth of the years. Where
-positions 1 and 10 are exchanged, one click at position 10 counts as much as ten at position 1:
-values are rare and large.
+of unequal traffic (Zipf), and clicks with a rate of .1 to .001, in a tenth of the years. A click
+at position 10 counts as much as ten at position 1, so that values are rare and large where these
+two are exchanged: gains, if the challenger moves the tenth document *up*, and losses, if the
+champion has it first and the challenger moves it *down*.
 """
 
 from __future__ import annotations
@@ -86,10 +87,11 @@ def pools(folder: Path | None) -> dict[str, Array]:
 def clicks_win(
     rng: np.random.Generator, n_years: int, n_queries: int, rate: float, position: int
 ) -> Mask:
-    """(n_years,) whether Student's test promotes a page with two equally good documents exchanged.
+    """(2, n_years) whether Student's test promotes a page with two equal documents exchanged.
 
-    They are at positions 1 and `position`; k is looked at with probability 1 / k. The rates of
-    clicks of queries have the mean `rate`, and query i has 1000 / i^.7 sessions.
+    They are at positions 1 and `position`, and the challenger moves the second one up, or down; k
+    is looked at with probability 1 / k. The rates of clicks of queries have the mean `rate`, and
+    query i has 1000 / i^.7 sessions.
     """
     looks = 1.0, 1.0 / position
     sessions = np.maximum(1000 / np.arange(1, n_queries + 1) ** 0.7, 2).astype(np.int64)
@@ -101,7 +103,8 @@ def clicks_win(
     influence = shares * (values - mean[:, None]) / (1 - shares)
     error = np.sqrt((n_queries - 1) / n_queries * np.square(influence).sum(axis=1))
     degrees = 1 / np.square(shares).sum() - 1
-    won: Mask = mean > special.stdtrit(degrees, 1 - BUDGET / NIGHTS) * error
+    means = np.stack([mean, -mean])
+    won: Mask = means > special.stdtrit(degrees, 1 - BUDGET / NIGHTS) * error
     return won
 
 
@@ -143,14 +146,18 @@ def better_challengers(pool: Array, n_years: int) -> Iterator[dict[str, Any]]:
 def click_promotions(n_years: int) -> Iterator[dict[str, Any]]:
     """Rows about the gate on clicks: false promotions a year of daily tests."""
     for position, rate in product((2, 10), (0.1, 0.01, 0.001)):
-        row: dict[str, Any] = {"positions": f"1, {position}", "clicks": rate}
+        rows: list[dict[str, Any]] = [
+            {"positions": f"1, {position}", "moves": moves, "clicks": rate}
+            for moves in ("up", "down")
+        ]
         for n_queries in (50, 200, 1000):
             rng = np.random.default_rng(0)
-            counts = np.zeros(n_years)
+            counts = np.zeros((2, n_years))
             for _ in range(NIGHTS):
                 counts += clicks_win(rng, n_years, n_queries, rate, position)
-            row[f"{n_queries} queries"] = a_year(counts)
-        yield row
+            for row, promotions in zip(rows, counts, strict=True):
+                row[f"{n_queries} queries"] = a_year(promotions)
+        yield from rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
