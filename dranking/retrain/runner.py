@@ -73,6 +73,7 @@ def retrain(
     record = RunRecord() if record is None else record
     with locked(config.run.place / ".lock", f"{config.run.work}: another run is going on"):
         try:
+            record.begin(config.run.place, _registry_or_none(config))
             check_gauges(config.run.prometheus)
             check_tracking(config.mlflow)
             with open_executor(
@@ -90,7 +91,13 @@ def retrain(
         except BaseException as error:
             found = _registry_or_none(config)
             record.fail(error, found)
-            _note_end(config, record, "the failure could not be noted", found)
+            what = "the failure could not be noted"
+            try:
+                with only_warned(what):
+                    write_gauges(config, record, found, None)
+            finally:
+                with only_warned(what):
+                    record.write(config.run.place)
             raise
 
 
@@ -99,20 +106,6 @@ def _registry_or_none(config: RetrainConfig) -> Registry | None:
     with suppress(DrankingError, OSError):
         return Registry(config.registry.location)
     return None
-
-
-def _note_end(
-    config: RetrainConfig,
-    record: RunRecord,
-    what: str,
-    registry: Registry | None,
-    results: Results | None = None,
-) -> None:
-    """Append the end of a run to the file of all runs, and write its figures; or warn."""
-    with only_warned(what):
-        record.write(config.run.place)
-    with only_warned(what):
-        write_gauges(config, record, registry, results)
 
 
 def _plan(config: RetrainConfig, **wanted: Any) -> Plan:
@@ -154,6 +147,7 @@ def _run(run: Run, plan: Plan, record: RunRecord) -> Outcome:
     )
     outcome = Outcome(run.run_id, results, record.costs, aliases, notes, plan.stages, skipped)
     record.end(outcome)
+    record.note(run.work)
     _finish(run, outcome, log, record)
     return outcome
 
@@ -178,21 +172,27 @@ def _run_stages(run: Run, do: StageRunner) -> Results:
 
 
 def _finish(run: Run, outcome: Outcome, log: EventLog, record: RunRecord) -> None:
-    """End a run: event log, old folders, its end. The version is stored, so failures only warn."""
+    """End a run: event log, old folders, pages and figures, and at the very end its line.
+
+    The version is stored, so failures only warn.
+    """
     with only_warned("the end of the run could not be noted"):
         delete(run.work / UNFINISHED_NAME)
         version = outcome.results.publish.version
         log.write(None, "end", accepted=outcome.accepted, version=version)
     with only_warned("folders of old runs could not be deleted"):
         _delete_old_runs(run)
-    what = "the end of the run could not be written"
-    _note_end(run.config, record, what, run.registry, outcome.results)
     if outcome.done and run.config.export.report:
         with only_warned("the page over all nights could not be written"):
             run.registry.storage.write(PAGE_NAME, nights_page(run.registry).encode())
     if outcome.done:
         with only_warned("the run could not be logged to MLflow"):
             track(run, outcome)
+    what = "the end of the run could not be written"
+    with only_warned(what):
+        write_gauges(run.config, record, run.registry, outcome.results)
+    with only_warned(what):
+        record.write(run.config.run.place)
 
 
 def _remove_leftovers(run: Run) -> None:

@@ -49,6 +49,7 @@ class StageRunner:
         self, stage: str, function: Callable[P, T], *inputs: P.args, **options: P.kwargs
     ) -> Marker[T]:
         report(f"retrain: {stage}", self._plan.stages.index(stage) + 1, len(self._plan.stages))
+        self._record.note(self._run.work)
         self._log.write(stage, "start")
         _reset_peak_memory()
         start, start_processor = time.perf_counter(), time.process_time()

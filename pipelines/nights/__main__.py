@@ -18,8 +18,8 @@ def main() -> None:
     nights = twelve_nights.twelve_nights(parser.parse_args().folder)
     print("\n".join(nights.log))
     print(
-        f"{nights.n_kills} runs were killed; every version is whole; models are those of a fresh "
-        "training in every bit"
+        f"{len(nights.kills)} runs were killed, in every stage; every version is whole; models are "
+        "those of a fresh training in every bit"
     )
 
 

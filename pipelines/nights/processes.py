@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import json
 import multiprocessing
 import os
 import signal
 import sys
 from collections.abc import Callable
 from datetime import datetime, tzinfo
+from pathlib import Path
 from typing import Any
 
 from dranking.cli.app import run as run_command
+from dranking.retrain.monitoring.run_record import RUNNING_NAME
 
 CLOCKS = ("dranking.retrain.gate.budget", "dranking.retrain.stages.judging")
 """Modules whose clock decides which test a day can take."""
@@ -29,16 +32,18 @@ def on_day(day: int) -> None:
         importlib.import_module(name).datetime = Clock  # type: ignore[attr-defined]
 
 
-def kill_at_rename(count: int) -> None:
-    """Let this process be killed right before the given number of renames from now on."""
-    left = [count]
+def kill_at_rename(count: int, stage: str | None = None) -> None:
+    """Let this process be killed right before the given number of renames, of a stage if named."""
+    left, begun = [count], [stage is None]
 
     def dying(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:
-            left[0] -= 1
+        def call(source: Any, target: Any, *arguments: Any, **options: Any) -> Any:
+            left[0] -= begun[0]
             if not left[0]:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return function(*arguments, **options)
+            if Path(target).name == RUNNING_NAME and stage is not None:
+                begun[0] = json.loads(Path(source).read_bytes())["stage"] == stage
+            return function(source, target, *arguments, **options)
 
         return call
 
@@ -60,9 +65,10 @@ def exit_code(process: Any) -> int:
     return int(process.exitcode)
 
 
-def night_in_process(config: str, day: int, kill_at: int = 0) -> None:
-    """Run a night on a day, killed right before a number of renames if that is given."""
+def night_in_process(config: str, day: int, kill_at: tuple[str, int] | None = None) -> None:
+    """Run a night on a day, killed right before a rename of a stage if that is given."""
     on_day(day)
-    if kill_at:
-        kill_at_rename(kill_at)
+    if kill_at is not None:
+        stage, count = kill_at
+        kill_at_rename(count, stage)
     sys.exit(run_command(["retrain", config, "--json"]))

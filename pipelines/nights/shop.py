@@ -59,15 +59,15 @@ class Nights:
         An empty folder.
     day
         Day of December 2026.
-    n_kills
-        Number of killed runs so far.
+    kills
+        The stages of the killed runs so far.
     log
         A line for each night: what happened, exit code, decision and champion.
     """
 
     folder: Path
     day: int = 0
-    n_kills: int = 0
+    kills: list[str] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -149,16 +149,16 @@ class Nights:
         name: str = "judged",
         *,
         code: int = 0,
-        kills: tuple[int, ...] = (),
+        kills: tuple[tuple[str, int], ...] = (),
     ) -> dict[str, Any]:
-        """Run a night of the next day, after runs that are killed at some renames: its end."""
+        """Run a night of the next day, after runs that are killed at renames of stages: its end."""
         self.day += 1
         config = str(self.folder / f"{name}.toml")
         for kill_at in kills:
             found = exit_code(started(night_in_process, config, self.day, kill_at))
             if found != -signal.SIGKILL:
-                raise AssertionError(f"{what}: not killed at rename {kill_at}: exit code {found}")
-            self.n_kills += 1
+                raise AssertionError(f"{what}: not killed at {kill_at}: exit code {found}")
+            self.kills.append(kill_at[0])
             self.check()
         on_day(self.day)
         end: dict[str, Any] = json.loads(self.command("retrain", config, "--json", code=code))
@@ -174,9 +174,11 @@ class Nights:
 
     def ended(self, what: str, end: dict[str, Any]) -> None:
         """Check what a night leaves, and note it."""
-        last = (self.folder / "work" / "runs.jsonl").read_text().splitlines()[-1]
-        if json.loads(last) != {key: end[key] for key in json.loads(last)}:
-            raise AssertionError(f"{what}: runs.jsonl ends with {last}")
+        lines = (self.folder / "work" / "runs.jsonl").read_text().splitlines()
+        runs = [json.loads(line) for line in lines]
+        if runs[-1] != {key: end[key] for key in runs[-1]}:
+            raise AssertionError(f"{what}: runs.jsonl ends with {runs[-1]}")
+        expect([run["stage"] for run in runs if run["exit_code"] is None], self.kills, what)
         if end["error"] is None:
             self.check()
         said = "unchanged" if end.get("unchanged") else end["decision"] or end["error"]

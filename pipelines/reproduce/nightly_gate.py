@@ -22,19 +22,25 @@ The queries are
 - *chosen*: as *direction*, and the first champion was chosen by hand on these queries, as the best
   of 20 that are equal.
 
+*Many* reused queries, in a tenth of the years, are 5,000, in all of these ways but the first.
+
 Better challengers, in a tenth of the years, on reused queries of MQ2008 (or normal ones): *some*,
 where one in ten is better by .02, and *ageing*, where a challenger is better by .0005 for each day
 since the champion was promoted. The gain is the champion's true quality at the end of the year.
 
 The gate on clicks tests by an interval, which is never narrower than Student's. Its false
-promotions are those of Student's test on the values of two pages with exchanged positions (1 and
-2), queries of unequal traffic (Zipf), and clicks with a rate of .1 or .01, in a tenth of the years.
+promotions are those of Student's test on the values of two pages with exchanged positions, queries
+of unequal traffic (Zipf), and clicks with a rate of .1 to .001, in a tenth of the years. A click
+at position 10 counts as much as ten at position 1, so that values are rare and large where these
+two are exchanged: gains, if the challenger moves the tenth document *up*, and losses, if the
+champion has it first and the challenger moves it *down*.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,6 +57,7 @@ from pipelines.reproduce.letor import fold_files
 from pipelines.script import run_script
 
 SIZES: Final = (30, 200, 1000)
+MANY: Final = 5_000
 
 
 def pools(folder: Path | None) -> dict[str, Array]:
@@ -77,24 +84,27 @@ def pools(folder: Path | None) -> dict[str, Array]:
     return {name: values.astype(np.float32) for name, values in found.items()}
 
 
-def clicks_win(rng: np.random.Generator, n_years: int, n_queries: int, rate: float) -> Mask:
-    """(n_years,) whether Student's test promotes a page with two equally good documents exchanged.
+def clicks_win(
+    rng: np.random.Generator, n_years: int, n_queries: int, rate: float, position: int
+) -> Mask:
+    """(2, n_years) whether Student's test promotes a page with two equal documents exchanged.
 
-    Positions 1 and 2 are looked at with probability 1 and 1/2, the rates of clicks of queries have
-    the mean `rate`, and query i has 1000 / i^.7 sessions.
+    They are at positions 1 and `position`, and the challenger moves the second one up, or down; k
+    is looked at with probability 1 / k. The rates of clicks of queries have the mean `rate`, and
+    query i has 1000 / i^.7 sessions.
     """
+    looks = 1.0, 1.0 / position
     sessions = np.maximum(1000 / np.arange(1, n_queries + 1) ** 0.7, 2).astype(np.int64)
     rates = rng.beta(0.5, 0.5 / rate - 0.5, size=(2, n_years, n_queries))
-    clicks = [
-        rng.binomial(sessions, look * r) / look for look, r in zip((1, 0.5), rates, strict=True)
-    ]
-    values = 0.5 * (clicks[1] - clicks[0]) / sessions
+    clicks = [rng.binomial(sessions, look * r) / look for look, r in zip(looks, rates, strict=True)]
+    values = (1 - looks[1]) * (clicks[1] - clicks[0]) / sessions
     shares = sessions / sessions.sum()
     mean = values @ shares
     influence = shares * (values - mean[:, None]) / (1 - shares)
     error = np.sqrt((n_queries - 1) / n_queries * np.square(influence).sum(axis=1))
     degrees = 1 / np.square(shares).sum() - 1
-    won: Mask = mean > special.stdtrit(degrees, 1 - BUDGET / NIGHTS) * error
+    means = np.stack([mean, -mean])
+    won: Mask = means > special.stdtrit(degrees, 1 - BUDGET / NIGHTS) * error
     return won
 
 
@@ -104,16 +114,18 @@ def a_year(counts: Figures) -> str:
     return f"{counts.mean():.3f} +- {margin:.3f}"
 
 
-def false_promotions(found: Mapping[str, Array], n_years: int) -> Iterator[dict[str, Any]]:
+def false_promotions(
+    found: Mapping[str, Array], n_years: int, sizes: Sequence[int], ways: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     """Rows about challengers that are no better: false promotions a year by test and size."""
     for number, (name, pool) in enumerate(found.items()):
         for every in ("day", "month"):
             report("distributions", number + 1, len(found))
             rows: dict[str, dict[str, Any]] = {
-                way: {"queries": way, "differences": name, "tests": every} for way in WAYS
+                way: {"queries": way, "differences": name, "tests": every} for way in ways
             }
-            for n_queries in SIZES:
-                for years in simulate(pool, n_years, n_queries, every):
+            for n_queries in sizes:
+                for years in simulate(pool, n_years, n_queries, every, ways=ways):
                     rows[years.way][f"{years.rule}, {n_queries}"] = a_year(years.false)
             yield from rows.values()
 
@@ -133,15 +145,19 @@ def better_challengers(pool: Array, n_years: int) -> Iterator[dict[str, Any]]:
 
 def click_promotions(n_years: int) -> Iterator[dict[str, Any]]:
     """Rows about the gate on clicks: false promotions a year of daily tests."""
-    for rate in (0.1, 0.01):
-        row: dict[str, Any] = {"clicks": rate}
+    for position, rate in product((2, 10), (0.1, 0.01, 0.001)):
+        rows: list[dict[str, Any]] = [
+            {"positions": f"1, {position}", "moves": moves, "clicks": rate}
+            for moves in ("up", "down")
+        ]
         for n_queries in (50, 200, 1000):
             rng = np.random.default_rng(0)
-            counts = np.zeros(n_years)
+            counts = np.zeros((2, n_years))
             for _ in range(NIGHTS):
-                counts += clicks_win(rng, n_years, n_queries, rate)
-            row[f"{n_queries} queries"] = a_year(counts)
-        yield row
+                counts += clicks_win(rng, n_years, n_queries, rate, position)
+            for row, promotions in zip(rows, counts, strict=True):
+                row[f"{n_queries} queries"] = a_year(promotions)
+        yield from rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -156,10 +172,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tables: dict[str, list[dict[str, Any]]] = {}
     with progress_shown():
         found = pools(given.folder)
-        rows = list(false_promotions(found, given.years))
+        rows = list(false_promotions(found, given.years, SIZES, WAYS))
         for way in WAYS:
             tables[way] = [row for row in rows if row["queries"] == way]
         fewer = max(given.years // 10, 2)
+        tables["many"] = list(false_promotions(found, fewer, [MANY], WAYS[1:]))
         pool = found.get("MQ2008", found["normal"])
         tables["better"] = list(better_challengers(pool, fewer))
         tables["clicks"] = list(click_promotions(fewer))

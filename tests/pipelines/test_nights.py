@@ -11,5 +11,5 @@ def test_twelve_nights(tmp_path, monkeypatch):
     for module in ("dranking.retrain.gate.budget", "dranking.retrain.stages.judging"):
         monkeypatch.setattr(f"{module}.datetime", None)  # restored after the test
     nights = twelve_nights(tmp_path / "nights")
-    assert (nights.day, nights.n_kills) == (12, 10)
+    assert (nights.day, len(nights.kills)) == (12, 14)
     assert "<h2>Decisions</h2>" in nights_page(nights.registry)

@@ -1,7 +1,7 @@
 """Counts of clicks by plain loops over the rows of a log."""
 
 from collections import Counter, defaultdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 
 def moment(text):
@@ -61,6 +61,7 @@ def count_log(rows, *, max_clicks=None, since="", until="9999", min_sessions=1, 
             found["sessions_over_max_clicks"] += 1
             continue
         found["sessions_over_midnight"] += max(times).date().isoformat() > night
+        found["long_sessions"] += max(times) - min(times) > timedelta(hours=2)
         found["sessions"] += 1
         for query in {key[0] for key in results}:
             sessions[query, night] += 1

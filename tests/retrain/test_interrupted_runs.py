@@ -1,5 +1,7 @@
 """Runs that are killed at every stage, resumed, or overlap."""
 
+import json
+
 import pytest
 
 from dranking.errors import TryAgainError, UsageError
@@ -43,6 +45,14 @@ def test_a_run_killed_at_any_stage_is_finished_by_the_next(stream, stage, second
     check_whole(registry)
     assert registry.versions == ["000001", "000002"]
     assert weights_of(registry, "000002") == second_night
+    lines = (stream.folder / "work" / "runs.jsonl").read_text().splitlines()
+    ends = [json.loads(line) for line in lines]
+    assert [(end["stage"], end["exit_code"]) for end in ends] == [
+        ("publish", 0),
+        (stage, None),
+        ("publish", 0),
+    ]
+    assert ends[1]["error"].startswith("killed")
 
 
 @pytest.mark.exhaustive

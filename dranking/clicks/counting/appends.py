@@ -16,7 +16,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,19 +24,21 @@ import pyarrow as pa
 from dranking.clicks.counting.click_log import ClickLog
 from dranking.clicks.logs.events import SHOWN
 from dranking.clicks.logs.files import LogPart
+from dranking.clicks.logs.values import DAY
 from dranking.clicks.rows.groups import Groups
+from dranking.clicks.rows.split_files import parts_of
 from dranking.clicks.sessions.nights import NEVER
 from dranking.clicks.sessions.runs import comparable
 from dranking.clicks.sessions.session_events import FRESH
 from dranking.clicks.store.manifest import ClicksManifest, NightTable, StoredRows
 from dranking.clicks.store.night_tables import (
-    ARM,
-    CONTEXT,
+    IDS,
     NIGHT,
     OPEN,
     QUERY,
     SESSIONS,
     read_table,
+    write_table,
 )
 from dranking.engine.executor import Executor
 from dranking.errors import UsageError
@@ -53,12 +55,16 @@ MOST_BEYOND: Final = 0.001
 """Largest share of the events beyond the border's hour: some clocks run ahead."""
 
 DEFAULTS: Final = {
+    "session": np.uint64(0),
+    "time": np.int64(0),
+    "position": np.int32(1),
+    "clicked": False,
     "user": np.uint64(0),
     "weight": 0.0,
     "page": np.int32(1),
     "kind": np.int8(SHOWN),
 }
-"""Values of columns that the events of a log lack; those of `ARM` and `CONTEXT` are no text."""
+"""Values of columns that events lack; those of `IDS` are no text."""
 
 
 def parse_duration(text: str) -> int:
@@ -106,8 +112,32 @@ def kept_events(root: Place, file: StoredRows, columns: Sequence[str]) -> pa.Tab
     return rows.append_column(FRESH, pa.array(np.zeros(rows.num_rows, bool)))
 
 
+def dropped_results(root: Place, file: StoredRows, first_day: int) -> StoredRows:
+    """The entry of a file of kept events, of which dropped nights lose theirs: a task.
+
+    Of a session of a night before the first day only its hash and its time are left, so that a
+    later event of the session is known as one of a dropped night.
+    """
+    rows = read_table(root, file.name, file.checksum)
+    times = rows.column("time").to_numpy()
+    session = Groups([rows.column("session").to_numpy()])
+    began = session.least(times)
+    dropped = began // DAY < first_day
+    if not dropped.any():
+        return file
+    stays = rows.filter(pa.array(~dropped[session.of_row]))
+    empty = rows.take(pa.array(session.first[dropped]))
+    columns: dict[str, Any] = {name: _default(name, empty.num_rows) for name in rows.column_names}
+    columns |= {"session": empty.column("session"), "time": pa.array(began[dropped])}
+    whole = pa.concat_tables([stays, pa.table(columns).cast(rows.schema)]).unify_dictionaries()
+    end, names = np.array([whole.num_rows]), rows.column_names
+    rows = pa.table({name: parts_of(whole.column(name), end)[0] for name in names})
+    of_file = write_table(root, file.name, rows)
+    return StoredRows(name=file.name, checksum=of_file, n_rows=rows.num_rows)
+
+
 def _default(name: str, n_rows: int) -> pa.Array:
-    if name in (ARM, CONTEXT):
+    if name in IDS:
         codes = pa.array(np.zeros(n_rows, np.int32))
         return pa.DictionaryArray.from_arrays(codes, pa.array([""], pa.string()))
     return pa.array(np.full(n_rows, DEFAULTS[name]))

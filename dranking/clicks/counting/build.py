@@ -30,6 +30,7 @@ from dranking.clicks.counting.session_pass import Build, counted_sessions
 from dranking.clicks.logs.csv_records import with_states
 from dranking.clicks.logs.events import Privacy
 from dranking.clicks.logs.files import find_logs
+from dranking.clicks.logs.problems import ABSENT
 from dranking.clicks.logs.values import DAY
 from dranking.clicks.store.click_store import ClickStore
 from dranking.clicks.store.manifest import ClicksManifest
@@ -183,9 +184,12 @@ def _run(build: Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickFa
         n for day, n in counted.nights.items() if day < first_day
     )
     facts.notes["rare_queries"] = sum(each.n_rare for each in merged)
-    facts.problems["absent_documents"] = sum(each.n_absent for each in merged)
+    facts.problems[ABSENT] = sum(each.n_absent for each in merged)
     facts = facts._replace(n_kept=sum(each.n_kept for each in merged))
     facts.check(log.max_unmatched)
+    absent = sum(each.n_absent_clicks for each in merged)
+    clicks = absent, sum(each.n_kept_clicks for each in merged)
+    check_each_kind(facts, found, log.max_unmatched, clicks)
     return finished_store(build, counted, merged, first_day, keys), facts
 
 

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from dranking.clicks.logs.columns import LogColumns, LogForm, UbiRules
 from dranking.clicks.logs.problems import (
+    ABSENT,
     ALONE,
     ALONE_LOST,
     ALONE_WRONG,
@@ -119,9 +120,9 @@ class ClickFacts(NamedTuple):
         Documents are compared with the data in the nights that are kept only, so that the share of
         absent ones is one of these nights.
         """
-        n_absent = self.problems["absent_documents"]
-        unused = (sum(self.problems.values()) - n_absent) / max(self.n_events, 1)
-        return unused + (1 - unused) * n_absent / max(self.n_kept, 1)
+        n_absent = self.problems[ABSENT]
+        n_lost = sum(self.problems.values()) - n_absent
+        return _left_out(n_lost, self.n_events, n_absent, self.n_kept)
 
     def check(self, most: float) -> None:
         """Raise DataError if a larger share of the events than `most` was left out."""
@@ -155,11 +156,14 @@ def check_first_position(found: Counter[str]) -> None:
         )
 
 
-def check_each_kind(facts: ClickFacts, found: Counter[str], most: float) -> None:
+def check_each_kind(
+    facts: ClickFacts, found: Counter[str], most: float, absent_clicks: tuple[int, int] = (0, 0)
+) -> None:
     """Raise DataError if a larger share than `most` of clicks, or of impressions, was left out.
 
     Clicks are few beside impressions, so that the share of all events says little about them. One
-    click may always be left out.
+    click may always be left out. `absent_clicks` are the numbers of clicks on documents that the
+    data lacks, and of all clicks, in the nights that are kept.
     """
     without = found["clicks_without_impressions"]
     of_alone = {
@@ -168,23 +172,41 @@ def check_each_kind(facts: ClickFacts, found: Counter[str], most: float) -> None
     }
     lost = {"other causes": found[ALONE_LOST] + found[CLICKS_LOST]}
     lost |= {PROBLEMS[name]: n for name, n in of_alone.items()}
-    _check_kind("clicks", lost, found[ALONE] + found[CLICKS], most, 1)
-    lost = {PROBLEMS[name]: n - of_alone.get(name, 0) for name, n in facts.problems.items()}
+    _check_kind("clicks", lost, absent_clicks, found[ALONE] + found[CLICKS], most, 1)
+    problems = {name: n for name, n in facts.problems.items() if name != ABSENT}
+    lost = {PROBLEMS[name]: n - of_alone.get(name, 0) for name, n in problems.items()}
+    absent = facts.problems[ABSENT], facts.n_kept
     lost["clicks that came alone"] = -found[ALONE_LOST]
     n_shown = facts.n_events - found[ALONE]
     if found[ALONE]:  # otherwise all events are impressions
-        _check_kind("impressions", lost, n_shown, most, 0)
+        _check_kind("impressions", lost, absent, n_shown, most, 0)
 
 
-def _check_kind(name: str, lost: dict[str, int], n_all: int, most: float, spared: int) -> None:
-    n_lost = sum(lost.values())
-    if n_lost <= max(most * n_all, spared):
+def _check_kind(
+    name: str,
+    lost: dict[str, int],
+    absent: tuple[int, int],
+    n_all: int,
+    most: float,
+    spared: int,
+) -> None:
+    n_lost, (n_absent, n_kept) = sum(lost.values()), absent
+    share = _left_out(n_lost, n_all, n_absent, n_kept)
+    if share <= most or n_lost + n_absent <= spared:
         return
     causes = "".join(f"\n  {n:,}: {cause}" for cause, n in lost.items() if n > 0)
+    if n_absent:
+        causes += f"\n  {n_absent:,} (of {n_kept:,} in the nights kept): {PROBLEMS[ABSENT]}"
     raise DataError(
-        f"{n_lost:,} of {n_all:,} {name} cannot be used, more than {most:.1%} "
+        f"{n_lost + n_absent:,} of {n_all:,} {name} cannot be used, more than {most:.1%} "
         f"(--max-unmatched):{causes}\nCorrect the log or the names of its columns."
     )
+
+
+def _left_out(n_lost: int, n_all: int, n_absent: int, n_kept: int) -> float:
+    """The share of events that were left out; absent documents are a share of the nights kept."""
+    unused = n_lost / max(n_all, 1)
+    return unused + (1 - unused) * n_absent / max(n_kept, 1)
 
 
 def checked_log(log: ClickLog) -> ClickLog:

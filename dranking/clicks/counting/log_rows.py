@@ -44,22 +44,26 @@ def named_rows(
     """File and number of the first rows with a wanted event, such as ``log.csv, row 7``.
 
     The log is read once more. A row is a record of the file: the first one is 1, and the heading
-    of a CSV file is none.
+    of a CSV file is none. Records that cannot be read are not counted, and the text says so.
     """
     shared = run.submit(given, replace(reading, latest=EVER), name="reading")
     tasks = [run.submit(wanted_rows, part, shared, wanted, n_rows, name="rows") for part in parts]
     before: Counter[str] = Counter()
+    unread: Counter[str] = Counter()
     names: list[str] = []
-    for part, (n_read, rows) in zip(parts, results_of(run, tasks, "rows"), strict=True):
-        names += [f"{part.place}, row {before[str(part.place)] + row + 1:,}" for row in rows]
-        before[str(part.place)] += n_read
+    for part, (n_read, n_unread, rows) in zip(parts, results_of(run, tasks, "rows"), strict=True):
+        file = str(part.place)
+        unread[file] += n_unread
+        which = " of those that can be read" if unread[file] else ""
+        names += [f"{file}, row {before[file] + row + 1:,}{which}" for row in rows]
+        before[file] += n_read
     return " and ".join(names[:n_rows])
 
 
 def wanted_rows(
     part: LogPart, reading: LogReading, wanted: Wanted, n_rows: int
-) -> tuple[int, list[int]]:
-    """Number of rows of a part, and the first `n_rows` rows with a wanted event: a task."""
+) -> tuple[int, int, list[int]]:
+    """Number of rows of a part, of lines that cannot be read, and the first wanted rows: a task."""
     found: Counter[str] = Counter()
     rows: list[int] = []
     n_read = 0
@@ -67,9 +71,9 @@ def wanted_rows(
         start = 0
         while len(rows) < n_rows and wanted.is_in(reading.events(table.slice(start)).rows):
             start += _first(table.slice(start), reading, wanted) + 1
-            rows.append(n_read + start - 1 + found["unreadable_lines"])
+            rows.append(n_read + start - 1)
         n_read += table.num_rows
-    return n_read + found["unreadable_lines"], rows
+    return n_read, found["unreadable_lines"], rows
 
 
 def _first(table: pa.Table, reading: LogReading, wanted: Wanted) -> int:

@@ -20,6 +20,7 @@ from dranking.clicks.sessions.row_sums import sums_of_rows
 from dranking.clicks.sessions.runs import UNKNOWN, comparable
 from dranking.clicks.store.manifest import NightTable
 from dranking.clicks.store.night_tables import (
+    CLICKS,
     DOCUMENT,
     IDS,
     IMPRESSIONS,
@@ -71,6 +72,8 @@ class MergedBucket(NamedTuple):
         Number of rare queries, night by night.
     n_kept, n_absent
         Number of impressions of the other queries, and of those of absent documents among them.
+    n_kept_clicks, n_absent_clicks
+        Number of clicks of these impressions.
     """
 
     tables: list[tuple[str, NightTable]]
@@ -78,6 +81,8 @@ class MergedBucket(NamedTuple):
     n_rare: int
     n_kept: int
     n_absent: int
+    n_kept_clicks: int
+    n_absent_clicks: int
 
 
 def merge_bucket(
@@ -98,7 +103,7 @@ def merge_bucket(
     found = {name: _joined([each[name] for each in parts], name) for name in parts[0]}
     found = {name: _recent(rows, rules) for name, rows in found.items()}
     if not found["counts"].num_rows:
-        return MergedBucket([], [], 0, 0, 0)
+        return MergedBucket([], [], 0, 0, 0, 0, 0)
     closed = write_bucket(rules.root, rules.prefix, bucket, _closed(found, rules), "-closed")
     found = {name: rows.drop_columns([OPEN]) for name, rows in found.items()}
     per_query = sums_of_rows(found["sessions"])
@@ -109,8 +114,9 @@ def merge_bucket(
             found[name] = found[name].filter(pa.array(frequent))
     counts = sums_of_rows(found["counts"])
     there = _there(counts, rules.known)
-    impressions = counts.column(IMPRESSIONS).to_numpy()
-    n_kept, n_absent = int(impressions.sum()), int(impressions[~there].sum())
+    impressions, clicks = (counts.column(name).to_numpy() for name in (IMPRESSIONS, CLICKS))
+    n_absent = int(impressions[~there].sum())
+    sums = int(impressions.sum()), n_absent, int(clicks.sum()), int(clicks[~there].sum())
     counts = counts.filter(pa.array(there)) if n_absent else counts
     users = None
     if "users" in found:
@@ -118,7 +124,7 @@ def merge_bucket(
         users = _whole(users.filter(pa.array(_there(users, rules.known))) if n_absent else users)
     counts = counts.append_column(SESSIONS, pa.array(_looked_up(per_query, counts)))
     tables = write_bucket(rules.root, rules.prefix, bucket, BucketTables(_whole(counts), users))
-    return MergedBucket(tables, closed, n_rare, n_kept, n_absent)
+    return MergedBucket(tables, closed, n_rare, *sums)
 
 
 def _joined(tables: Sequence[pa.Table], name: str) -> pa.Table:

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from dranking.clicks.counting.appends import dropped_results
 from dranking.clicks.counting.known_documents import known_documents
 from dranking.clicks.counting.merge_tasks import MergedBucket, MergeRules, merge_bucket
 from dranking.clicks.counting.session_pass import Build, Counted, date_of, day_of
 from dranking.clicks.logs.values import DAY
 from dranking.clicks.rows.split_files import BucketParts
 from dranking.clicks.store.click_store import ClickStore
-from dranking.clicks.store.manifest import Night, NightTable, OpenSessions, TakenFile
+from dranking.clicks.store.manifest import (
+    Night,
+    NightTable,
+    OpenSessions,
+    StoredRows,
+    TakenFile,
+)
 from dranking.clicks.store.write_store import finish_store, nights_of
 from dranking.engine.tile_tasks import given
 from dranking.errors import DataError
@@ -77,7 +84,7 @@ def finished_store(
     kept = OpenSessions(
         border=counted.border,
         columns=counted.columns,
-        files=tuple(each.open for each in counted.buckets if each.open),
+        files=_open_files(build, counted, first_day),
         nights=_closed_nights(build, counted, merged, first_day),
     )
     manifest = {"n_buckets": counted.n_buckets, "open": kept, "taken": tuple(files)}
@@ -93,6 +100,16 @@ def _nights(
     for date, night in build.closed.items():
         n_sessions[date] = n_sessions.get(date, 0) + night.n_sessions
     return nights_of(tables, n_sessions)
+
+
+def _open_files(build: Build, counted: Counted, first_day: int) -> tuple[StoredRows, ...]:
+    """The files of open sessions, without the results of nights before the first day."""
+    files = [each.open for each in counted.buckets if each.open]
+    if counted.open_since >= first_day * DAY:
+        return tuple(files)
+    run, root = build.executor, build.commit.root
+    tasks = [run.submit(dropped_results, root, file, first_day, name="dropped") for file in files]
+    return tuple(results_of(run, tasks, "dropped"))
 
 
 def _closed_nights(

@@ -132,6 +132,7 @@ def counted_sessions(build: Build, parts: Sequence[LogPart], reading: LogReading
         weights=build.facts["has_weights"],
         users=build.log.users,
         open_since=open_since,
+        longest=longest,
         first_pages=build.log.ubi.pages == "first",
         there=_nights_there(build, NEVER if before is None else before - longest),
     )

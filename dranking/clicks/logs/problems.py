@@ -7,6 +7,9 @@ from typing import Final
 FUTURE: Final = "times_in_the_future"
 """Problem of a time that is after the last one that a log can have."""
 
+ABSENT: Final = "absent_documents"
+"""Problem of a document that the data lacks, in the nights that are kept."""
+
 PROBLEMS: Final = {
     "unreadable_lines": "lines that cannot be read",
     "lists_of_other_lengths": "lists of other lengths than the list of documents",
@@ -24,7 +27,7 @@ PROBLEMS: Final = {
     "contradicting_positions": "events whose position is not that in the list of results (those of "
     "later pages: --page-column)",
     "places_taken": "results at a place of a session where it has another document",
-    "absent_documents": "impressions of documents that the data lacks (--data)",
+    ABSENT: "impressions of documents that the data lacks (--data)",
 }
 """Problems by which an event is left out; the text of each stands in tables and errors."""
 
@@ -32,7 +35,7 @@ FOUND_LATER: Final = (
     "clicks_without_impressions",
     "contradicting_positions",
     "places_taken",
-    "absent_documents",
+    ABSENT,
 )
 """Problems that show only after events were read; `ClickFacts.n_events` holds these events
 anyway."""
@@ -45,6 +48,7 @@ NOTES: Final = {
     "later_pages": "results of later pages, left out (--pages all counts them)",
     "repeated_events": "events that repeat one of the same session",
     "sessions_over_midnight": "sessions that go on after the midnight of their night",
+    "long_sessions": "sessions longer than --longest-session (appends may count them twice)",
     "sessions_over_max_clicks": "sessions dropped, with more clicks than allowed",
     "sessions_of_other_nights": "sessions of nights that were not asked for",
     "sessions_before_window": "sessions of nights before the window (--window)",

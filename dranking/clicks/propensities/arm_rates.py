@@ -204,26 +204,36 @@ def sums_of_bucket(
 def user_parts(
     users: UserCounts, rules: ContrastRules, arms: tuple[str, ...], depth: int
 ) -> UserScores:
-    """The part of each user in R - S, for all comparisons, beyond what the rates of cells say."""
+    """The part of each user in R - S, for all comparisons, beyond what the rates of cells say.
+
+    The parts of users in queries are made for one arm and position at a time: all together they
+    would be an array of pairs x arms x positions.
+    """
     counts = users.counts
     cells = _cells(counts, rules, arms, depth)
     n_all = cells.impressions.sum(axis=1)
     rate = (cells.clicks / n_all)[cells.of_row]
     beyond = counts.clicks[cells.rows] - counts.impressions[cells.rows] * rate
-    share = (cells.impressions / n_all[:, None])[cells.of_row]
     user, position = users.user[cells.rows], counts.position[cells.rows]
     pair = Groups([counts.query[cells.rows], user])
-    scores = np.zeros((len(pair), len(arms), depth + 1))
-    for arm in range(len(arms)):
-        part = beyond * ((cells.arm == arm) - share[:, arm])
-        at = pair.of_row * (depth + 1) + position
-        scores[:, arm] = np.bincount(at, part, scores[:, arm].size).reshape(-1, depth + 1)
-    scores[..., 0] = scores[..., 2:].sum(axis=2)
-    known = user[pair.first] != NO_USER
-    scores, own = scores.reshape(len(pair), -1)[known], user[pair.first][known]
-    of_user = Groups([own])
-    sums = np.stack([of_user.sum(column) for column in scores.T], axis=1)
-    return UserScores(own[of_user.first], sums, np.square(scores).sum(axis=0))
+    own_user = user[pair.first]
+    known = np.flatnonzero(own_user != NO_USER)
+    of_user = Groups([own_user[known]])
+    at = [np.flatnonzero(position == k) for k in range(depth + 1)]
+    found = np.zeros((len(arms), depth + 1, len(of_user)))
+    squares = np.zeros((len(arms), depth + 1))
+    for arm, own in enumerate(cells.impressions.T):
+        part = beyond * ((cells.arm == arm) - (own / n_all)[cells.of_row])
+        below = np.zeros(len(pair))
+        for k in (*range(1, depth + 1), 0):
+            of_pairs: Array = below
+            if k:
+                of_pairs = np.bincount(pair.of_row[at[k]], part[at[k]], len(pair)).astype(float)
+                below += of_pairs if k > 1 else 0.0
+            found[arm, k] = of_user.sum(of_pairs[known])
+            squares[arm, k] = np.square(of_pairs[known]).sum()
+    scores = np.ascontiguousarray(found.reshape(-1, len(of_user)).T)
+    return UserScores(own_user[known][of_user.first], scores, squares.ravel())
 
 
 class _Cells(NamedTuple):

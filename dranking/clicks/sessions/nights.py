@@ -30,6 +30,8 @@ class SessionRules:
         Whether to sum weights, and to count by user also.
     open_since
         Sessions that began then or later may go on; microseconds since 1970.
+    longest
+        Microseconds that a session is taken to last at most.
     first_pages
         Whether results of later pages are left out.
     there
@@ -43,6 +45,7 @@ class SessionRules:
     weights: bool = False
     users: bool = False
     open_since: int = NEVER
+    longest: int = NEVER
     first_pages: bool = True
     there: tuple[tuple[int, int], ...] = ()
 

@@ -90,18 +90,21 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
     first_time, dropped = first_times(time, fresh, session, rules)
     last_time = -session.least(-time)
     log = SessionEvents.of(events, session.of_row)
+    log = log.only(~dropped[log.session])
     known = session.any(~fresh)
     log = with_requests(log, len(session), found)
     texts = texts_of(events)
     day = first_time // DAY
     asked = known | in_time(day, rules)
-    results, taken = _seen_results(log, list(texts), asked, rules, found)
-    results = results.only(~dropped[results.session])
+    results, taken = _seen_results(log, list(texts), rules, found)
     of_log = session.any(fresh)
     found[OF_LOG] += int(of_log.sum())
     found["sessions_before_window"] += int((dropped & of_log).sum())
-    kept = _kept_sessions(session, results, asked, rules, found)
+    kept = _kept_sessions(session, results, taken, asked, rules, found)
     found["sessions_over_midnight"] += int((kept & (last_time // DAY > day)).sum())
+    found["long_sessions"] += int((kept & of_log & (last_time - first_time > rules.longest)).sum())
+    taken = taken.only(taken.fresh & kept[taken.session])
+    found["places_taken"] += len(taken)
     is_open = asked & (first_time >= rules.open_since)
     again = kept & ~known & may_be_there(day, first_time, rules)
     results = results.only(kept[results.session])
@@ -123,7 +126,10 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
         closed=closed,
         again=_tally(day[again]),
         taken=_named_place(events, session, taken),
-        open=events_of_runs(_since(events, first_time[session.of_row]), is_open[session.of_row]),
+        open=events_of_runs(
+            _since(events, first_time[session.of_row]),
+            is_open[session.of_row] & ~(fresh & dropped[session.of_row]),
+        ),
         found=+found,
     )
 
@@ -131,24 +137,26 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
 def _seen_results(
     log: SessionEvents,
     ids: Sequence[str],
-    asked: NDArray[np.bool_],
     rules: SessionRules,
     found: Counter[str],
-) -> tuple[SessionEvents, NDArray[np.int64]]:
-    """The results that sessions saw, with their clicks, and a place with two documents."""
+) -> tuple[SessionEvents, SessionEvents]:
+    """The results that sessions saw, with their clicks, and those at a place of another document.
+
+    The latter do not count.
+    """
     shown = log.only(log.kind == SHOWN)
     of_places = [name for name in ids if name != DOCUMENT]
-    shown, taken = _without_taken(shown, of_places, asked, found)
+    shown, taken = _without_taken(shown, of_places)
     results = _with_clicks(log, _results(shown, ids, found), found)
     return (_first_pages(results, found) if rules.first_pages else results), taken
 
 
-def _named_place(events: Runs, session: Groups, place: NDArray[np.int64]) -> tuple[int, int] | None:
-    """Hash of the session, and position, of a place; None for no place."""
-    if not len(place):
+def _named_place(events: Runs, session: Groups, taken: SessionEvents) -> tuple[int, int] | None:
+    """Hash of the session, and position, of the first result at a place of another; or None."""
+    if not len(taken):
         return None
     hashes = events.shared.column("session").to_numpy()
-    return int(hashes[session.first[place[0]]]), int(place[1])
+    return int(hashes[session.first[taken.session[0]]]), int(taken.position[0])
 
 
 def _fresh(events: Runs) -> NDArray[np.bool_]:
@@ -174,21 +182,13 @@ def _tally(values: Ints) -> Counter[int]:
     return Counter(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
 
 
-def _without_taken(
-    shown: SessionEvents, ids: Sequence[str], asked: NDArray[np.bool_], found: Counter[str]
-) -> tuple[SessionEvents, NDArray[np.int64]]:
-    """The results without those at a place where another document is, and one such place.
-
-    Such results count, and are told of, in the sessions of the nights `asked` (n_sessions,) for.
-    """
+def _without_taken(shown: SessionEvents, ids: Sequence[str]) -> tuple[SessionEvents, SessionEvents]:
+    """The results without those at a place where another document is, and the latter."""
     if not len(shown):
-        return shown, np.empty(0, np.int64)
+        return shown, shown
     place = Groups([getattr(shown, name) for name in ("session", *ids, "page", "position")])
     taken = shown.document != shown.document[place.first][place.of_row]
-    fresh = np.flatnonzero(taken & shown.fresh & asked[shown.session])
-    found["places_taken"] += len(fresh)
-    where = np.stack([shown.session[fresh[:1]], shown.position[fresh[:1]]])
-    return shown.only(~taken), where.ravel().astype(np.int64)
+    return shown.only(~taken), shown.only(taken)
 
 
 def _first_pages(results: SessionEvents, found: Counter[str]) -> SessionEvents:
@@ -250,12 +250,20 @@ def _with_clicks(log: SessionEvents, results: SessionEvents, found: Counter[str]
 def _kept_sessions(
     session: Groups,
     results: SessionEvents,
+    taken: SessionEvents,
     in_time: NDArray[np.bool_],
     rules: SessionRules,
     found: Counter[str],
 ) -> NDArray[np.bool_]:
-    """(n_sessions,) whether a session counts: it was shown a result, in a night asked for."""
+    """(n_sessions,) whether a session counts: it was shown a result, in a night asked for.
+
+    Clicks on `taken` results, which do not count, are clicks of the session.
+    """
     n_clicks = np.bincount(results.session[results.clicked], minlength=len(session))
+    if taken.clicked.any():
+        clicked = taken.only(taken.clicked)
+        others = Groups([clicked.session, clicked.query, clicked.document])
+        n_clicks += np.bincount(clicked.session[others.first], minlength=len(session))
     shown = np.zeros(len(session), bool)
     shown[results.session] = True
     found["sessions_of_other_nights"] += int((shown & ~in_time).sum())

@@ -104,11 +104,12 @@ def write_gauges(
 
 def _of_run(config: RetrainConfig, record: RunRecord) -> Iterator[Sample]:
     """The end of the run, its stages, and the parts that are set aside."""
-    yield "success", {}, float(record.line["error"] is None)
+    ended, success = datetime.fromisoformat(record.line["time"]), record.line["error"] is None
+    yield "success", {}, float(success)
     yield "exit_code", {}, record.exit_code
-    yield "timestamp_seconds", {}, datetime.now(UTC).timestamp()
-    if (success := last_success(config.run.place)) is not None:
-        yield "last_success_timestamp_seconds", {}, success.timestamp()
+    yield "timestamp_seconds", {}, ended.timestamp()
+    if (last := ended if success else last_success(config.run.place)) is not None:
+        yield "last_success_timestamp_seconds", {}, last.timestamp()
     for stage, cost in record.costs.items():
         yield "stage_seconds", {"stage": stage}, cost.seconds
         yield "stage_peak_bytes", {"stage": stage}, cost.peak_bytes

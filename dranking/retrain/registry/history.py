@@ -8,8 +8,11 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from dranking.errors import DataError, RetrainWarning, warn_user
 from dranking.metrics.measures.by_name import higher_is_better
+from dranking.retrain.registry.documents import Documents
 from dranking.retrain.registry.manifests import Version, VersionManifest
+from dranking.retrain.registry.storage import Storage
 
 HISTORY_NAME: Final = "history.json"
 DAMAGED_NAME: Final = "history.damaged.json"
@@ -96,6 +99,28 @@ class History(BaseModel):
         """The history with more nights, each version once, the newest `KEPT` of all."""
         known = {night.version: night for night in (*self.nights, *nights)}
         return self.model_copy(update={"nights": tuple(known.values())[-KEPT:]})
+
+
+def read_history(storage: Storage) -> History | None:
+    """The history of a registry; None without one, and, with a warning, where it is damaged."""
+    try:
+        return Documents(storage).read(History, HISTORY_NAME)
+    except DataError as error:
+        warn_user(
+            f"{error} Until then the page over all nights lacks those whose versions were "
+            f"deleted; the next deletion begins {HISTORY_NAME} anew, and keeps the damaged "
+            f"file as {DAMAGED_NAME}.",
+            RetrainWarning,
+        )
+        return None
+
+
+def add_nights(storage: Storage, nights: Iterable[Night]) -> None:
+    """Add nights to the history of a registry; a damaged history is kept under another name."""
+    history = read_history(storage)
+    if history is None and (damaged := storage.read(HISTORY_NAME)) is not None:
+        storage.write(DAMAGED_NAME, damaged)
+    Documents(storage).write(HISTORY_NAME, (history or History()).with_nights(nights))
 
 
 def untested_difference(

@@ -27,18 +27,12 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from dranking.errors import DataError, RetrainWarning, UsageError, warn_user
+from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace
 from dranking.files.writing.output_checks import MANIFEST_NAME
 from dranking.metrics.per_query import PerQuery, read_per_query
 from dranking.retrain.registry.documents import Documents, sealed
-from dranking.retrain.registry.history import (
-    DAMAGED_NAME,
-    HISTORY_NAME,
-    History,
-    Night,
-    night_of,
-)
+from dranking.retrain.registry.history import History, Night, add_nights, night_of, read_history
 from dranking.retrain.registry.ledger import Entry, Ledger
 from dranking.retrain.registry.manifests import (
     Aliases,
@@ -316,11 +310,7 @@ class Registry:
         named = set(self.aliases.model_dump().values())
         doomed = [v for v in versions[:-keep] if v not in named]
         if doomed:
-            history = self._history_or_none
-            if history is None and (damaged := self.storage.read(HISTORY_NAME)) is not None:
-                self.storage.write(DAMAGED_NAME, damaged)
-            nights = (history or History()).with_nights(self._nights_of(doomed))
-            self._documents.write(HISTORY_NAME, nights)
+            add_nights(self.storage, self._nights_of(doomed))
         for version in doomed:
             self.storage.remove_folder(f"{VERSIONS}/{version}")
         return doomed
@@ -328,23 +318,9 @@ class Registry:
     @property
     def nights(self) -> tuple[Night, ...]:
         """All nights, oldest first, those whose versions were deleted included."""
-        history = self._history_or_none or History()
+        history = read_history(self.storage) or History()
         found = history.with_nights(self._nights_of(self.versions)).nights
         return tuple(sorted(found, key=lambda night: int(night.version)))
-
-    @property
-    def _history_or_none(self) -> History | None:
-        """The history; None without one, and, with a warning, where the file is damaged."""
-        try:
-            return self._documents.read(History, HISTORY_NAME)
-        except DataError as error:
-            warn_user(
-                f"{error} Until then the page over all nights lacks those whose versions were "
-                f"deleted; the next deletion begins {HISTORY_NAME} anew, and keeps the damaged "
-                f"file as {DAMAGED_NAME}.",
-                RetrainWarning,
-            )
-            return None
 
     def _nights_of(self, versions: Iterable[str]) -> Iterator[Night]:
         return filter(None, (night_of(self.manifest(version)) for version in versions))

@@ -21,6 +21,8 @@ from dranking.retrain.results import Evaluated, Ingested, StatisticsUpdate
 from dranking.retrain.stages.stage_inputs import segments_of, stored_model
 from dranking.retrain.workflow import Run, Workflow
 
+ELSEWHERE = f"the link works in the registry; a copy of this page has no {PAGE_NAME}"
+
 DATE_NAME = "date.txt"
 """File in the folder of a run with the time of its first export."""
 
@@ -109,7 +111,7 @@ def report_of(
             **_written_by(run),
         },
         command=_command(run),
-        links=[("All nights of this registry", f"../../{PAGE_NAME}")],
+        links=[(f"All nights of this registry ({ELSEWHERE})", f"../../{PAGE_NAME}")],
     )
     return render(page_of(content, f"Retraining run {run.run_id}"))
 

@@ -179,6 +179,37 @@ def test_a_night_that_a_window_dropped_does_not_come_back(tmp_path):
     assert facts.notes["sessions_before_window"] == 0
 
 
+def test_events_of_a_night_that_a_window_dropped_are_dropped(tmp_path):
+    """Of its open sessions the hashes and the times stay: later events are of a dropped night."""
+    first = [{**row, "document": "gone"} for row in pages("a", *["01T22:00"] * 4, "01T23:00")]
+    more = {**first[-1], "time": "2026-11-02T00:30", "position": 2, "document": "late"}
+    pieces = (first, pages("b", *["02T00:10"] * 6), [*pages("c", "02T01:00"), more])
+    place, log, kept = tmp_path / "clicks.store", ClickLog(columns=ALL), []
+    for number, (rows, window) in enumerate(zip(pieces, (None, "1d", None), strict=True)):
+        path = write_log(tmp_path / f"{number}", rows, "csv")
+        store, facts = build_clicks(path, place, log, append=number > 0, window=window)
+        files = [pq.read_table(place / file.name) for file in store.manifest.open.files]
+        kept.append({tuple(row.values()) for table in files for row in table.to_pylist()})
+    names = files[0].column_names
+    own = [{(row[names.index("query")], row[names.index("document")]) for row in k} for k in kept]
+    theirs = (ROWS[0]["query"], ROWS[0]["document"])
+    assert own == [{(ROWS[0]["query"], "gone")}, {("", ""), theirs}, {("", ""), theirs}]
+    assert len(kept[1]) == 5 + 6
+    assert facts.notes["sessions_before_window"] == 1
+
+
+def test_sessions_longer_than_the_longest_are_said(tmp_path):
+    rows = [
+        {**row, "session": name, "position": position, "document": f"d{position}"}
+        for name, last in (("a", "11:59:59"), ("b", "12:00:00"), ("c", "12:00:01"))
+        for position, row in enumerate(pages(name, "01T10:00:00", f"01T{last}"), 1)
+    ]
+    path = write_log(tmp_path / "log", rows, "csv")
+    for longest, n_long in (("2h", 1), ("60m", 3), ("1d", 0)):
+        _, facts = build_clicks(path, output(), longest_session=longest)
+        assert facts.notes["long_sessions"] == n_long
+
+
 def test_files_of_nights_that_a_window_drops_can_be_counted_later(tmp_path):
     """They had counted as taken until the newest night of then left the window."""
     old, new = pages("a", *["01T10:00"] * 5), pages("b", *["05T10:00"] * 6)

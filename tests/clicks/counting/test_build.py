@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,6 +22,7 @@ from dranking.clicks.counting.click_log import ClickLog
 from dranking.clicks.logs import files, read, utf8
 from dranking.clicks.logs.columns import LogColumns, UbiRules
 from dranking.clicks.store.click_store import open_click_store
+from dranking.data.tables.in_memory import from_arrays
 from dranking.errors import DataError, UsageError
 from tests.clicks.made_logs import build_with_texts as build_clicks
 from tests.clicks.made_logs import content, logs, rows_of, write_log
@@ -230,6 +232,57 @@ def test_two_documents_at_a_place_in_a_night_not_asked_for_refuse_no_log(tmp_pat
         build_clicks(path, output())
     store, facts = build_clicks(path, output(), ClickLog(since="2026-11-02"))
     assert (store.n_sessions, facts.notes["sessions_of_other_nights"]) == (40, 1)
+
+
+@pytest.mark.parametrize("position", [1, 2])
+def test_two_documents_at_a_place_of_a_session_with_too_many_clicks_refuse_no_log(
+    tmp_path, position
+):
+    """A robot clicks on six documents, all at one place, or at places of their own but for two."""
+    row = {**ROWS[0], "session": "robot", "clicked": True}
+    clicks = [{**row, "document": f"r{n}", "position": max(1, n * (position - 1))}
+              for n in range(6)]  # fmt: skip
+    path = write_log(tmp_path / "log", [*ROWS, *clicks], "csv")
+    with pytest.raises(DataError, match="two documents are at position 1"):
+        build_clicks(path, output(), ClickLog(max_clicks=6))
+    store, facts = build_clicks(path, output(), ClickLog(max_clicks=5))
+    whole, _ = build_clicks(write_log(tmp_path / "own", ROWS, "csv"), output())
+    assert content(store) == content(whole)
+    assert facts.notes["sessions_over_max_clicks"] == 1
+    assert facts.problems["places_taken"] == 0
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+@pytest.mark.parametrize(("at", "which"), [(0, ""), (1, " of those that can be read")])
+def test_the_row_is_named_beside_lines_that_cannot_be_read(tmp_path, form, at, which):
+    """Lines behind the row were counted, too, so that another row was named."""
+    rows = [{**ROWS[0], "time": "2036-01-01T00:00:00Z"}, *ROWS]
+    path = write_log(tmp_path / "log", rows, form)
+    wrong = ["{", "1,2"][form == "csv"]
+    path.write_text(path.read_text() + f"{wrong}\n" * 2 * at)
+    with pytest.raises(DataError, match=rf"log\.{form}, row 1{which}: the time"):
+        build_clicks(path, output())
+
+
+@pytest.mark.parametrize(("n_lost", "refused"), [(1, False), (2, True)])
+def test_clicks_on_absent_documents_are_a_share_of_the_clicks(tmp_path, n_lost, refused):
+    """They are few beside the impressions, whose share is 2 of 210 at most."""
+    rows = [
+        {**ROWS[0], "session": f"s{n}", "query": "cats", "document": document, "position": place,
+         "clicked": place == 1}
+        for n in range(21)
+        for place, document in enumerate(["gone" if n < n_lost else "1", *"23456789"], 1)
+    ]  # fmt: skip
+    ids = pa.array([str(n) for n in range(1, 10)])
+    data = from_arrays(np.ones((9, 1)), np.zeros(9), pa.array(["cats"] * 9), doc_ids=ids)
+    path = write_log(tmp_path / "log", rows, "csv")
+    if refused:
+        told = r"2 of 21 clicks cannot be used.*\n  2 \(of 21 in the nights kept\): .*lacks"
+        with pytest.raises(DataError, match=told):
+            build_clicks(path, output(), data=data)
+        return
+    _, facts = build_clicks(path, output(), data=data)
+    assert facts.problems["absent_documents"] == n_lost
 
 
 def test_the_row_of_a_list_is_named(tmp_path):

@@ -364,3 +364,17 @@ def test_a_failure_is_reported_as_itself_if_it_cannot_be_noted(stream, monkeypat
         pytest.raises(TryAgainError, match="the cluster is away"),
     ):
         run(stream, f"run.prometheus={file}")
+
+
+def test_an_error_behind_the_last_stage_leaves_one_line_that_knows_the_version(stream, monkeypatch):
+    def failing(*inputs):
+        raise ValueError("no such page")
+
+    monkeypatch.setattr("dranking.retrain.runner.nights_page", failing)
+    with pytest.raises(ValueError, match="no such page"):
+        run(stream, "export.report=true")
+    [line] = (stream.folder / "work" / "runs.jsonl").read_text().splitlines()
+    end = json.loads(line)
+    assert (end["decision"], end["exit_code"]) == ("accepted", 1)
+    assert (end["versions"]["published"], end["versions"]["champion"]) == ("000001", "000001")
+    assert end["error"] == "ValueError: no such page"

@@ -251,6 +251,43 @@ def test_the_forecast_counts_weights(tmp_path):
     assert found[0] < found[1]
 
 
+TODAY = datetime.now(UTC)
+FORECASTS = {
+    "new queries decide": (
+        {"queries": "new"}, [], "",
+        "level 0.0014 (day), 0 of this year's budget spent; queries that were judged after version "
+        "000001 was chosen decide"),
+    "a weight beyond the bound": (
+        {"max_query_weight": 2.0}, [], "",
+        "a query weighs 3, and gate.max_query_weight is 2, so that the gate will refuse it"),
+    "half of the budget": (
+        {"max_query_weight": 3.0}, [entry(TODAY - 9 * DAY, 0.25)], "",
+        "level 0.012 (day), 0.5 of this year's budget spent; 80 queries find "),
+    "nothing left": (
+        {}, [entry(TODAY - 9 * DAY, 0.5)], "",
+        "no test today: the budget of the last 365 days is spent; the next test can be taken on "
+        f"{TODAY + 356 * DAY:%Y-%m-%d}"),
+    "taken this week": (
+        {"every": "week"}, [entry(TODAY)], "",
+        "no test today: the test of this week was taken; the next test can be taken on "
+        f"{TODAY + (7 - TODAY.weekday()) * DAY:%Y-%m-%d}"),
+    "its own test, after a kill": (
+        {"max_query_weight": 3.0}, [entry(TODAY, 0.0137, "own")], "own",
+        "level 0.014 (day), 0 of this year's budget spent; 80 queries find "),
+}  # fmt: skip
+"""Rules, tests in the ledger, the run that is planned, and what the forecast says."""
+
+
+@pytest.mark.parametrize("case", FORECASTS)
+def test_every_text_of_the_forecast(tmp_path, case):
+    rules, tests, run_id, said = FORECASTS[case]
+    weights = np.where(np.arange(80) == 7, 3.0, 1.0)
+    registry = registry_with(tmp_path, measures(np.linspace(0, 1, 80), weights))
+    for test in tests:
+        registry.record(test)
+    assert said in forecast(GateConfig(metric="map", **rules), registry, "map", run_id)
+
+
 def test_the_ledger_is_stored_with_a_digest(tmp_path):
     empty = Registry(tmp_path / "r")
     assert "first challenger is promoted" in forecast(GateConfig(), empty, "ndcg@10")
