@@ -237,7 +237,7 @@ class MaxMarginRanker(LinearRanker):
             learner = MarginSPD(rule, **self._sgd_options(self._steps))
             return self._fit_by_sgd(learner, dataset, validation, executor)
         if self.solver == "cutting-planes":
-            within, largest = objective.coordinates, objective.largest_distances()
+            within, largest = objective.coordinates, objective.largest_distances
             return self._minimise_by_cutting_planes(objective.hinge_risk, within, largest, dataset)
         tol = self.tol * NEWTON_SHARE
         found = minimise_hinge(objective, 0.0, np.zeros(dataset.n_features), tol, self.max_iter)

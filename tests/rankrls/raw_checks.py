@@ -271,7 +271,7 @@ def _drawn_pairs(seed, most_documents=None):
 def _assert_minimum(ranker, least):
     """The certificate is a share of the objective, as the distance from the minimum is here."""
     off = share_missed(ranker.objective_, least)
-    assert is_certified(off, 1.01 * ranker.relative_rounding_), (off, ranker.relative_rounding_)
+    assert off <= ranker.relative_rounding_, (off, ranker.relative_rounding_)
     return ranker.relative_rounding_
 
 
@@ -329,7 +329,7 @@ def margin_of_levels(n_levels, better, worse):
 
 
 def check_cutting_planes(seed, folder=None):
-    """The same objective by cutting planes, which crawl in raw units, and say so."""
+    """The same objective by cutting planes, of which few rounds are taken."""
     return check_max_margin(seed, solver="cutting-planes", tol=1e-9, max_iter=40)
 
 
