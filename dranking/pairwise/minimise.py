@@ -56,6 +56,9 @@ class Minimum(NamedTuple):
         Names of the columns in whose coordinates the gradient is largest.
     tangents
         Tasks of the tangents of all blocks at the weights.
+    is_dual
+        Whether the slopes of the loss are a point of the dual with this gap; false if the gap is by
+        the curvature.
     """
 
     weights: Array
@@ -65,6 +68,7 @@ class Minimum(NamedTuple):
     ended: Ended = "close"
     steepest: tuple[str, ...] = ()
     tangents: Sequence[Task] = ()
+    is_dual: bool = True
 
     @property
     def share(self) -> float:
@@ -135,14 +139,16 @@ def minimise(
     names = tuple(objective.feature_names[seen.within.order[i]] for i in worst)
     weights, (value, _, tangents) = seen.within.weights(u), seen.at(u)
     gap = seen.gap(u)
-    if gap > tol * value:
-        gap = min(gap, seen.curved_gap(u))
+    is_dual = not gap > tol * value
+    if not is_dual:
+        curved = seen.curved_gap(u)
+        is_dual, gap = gap <= curved, min(gap, curved)
     gap += objective.value_rounding(weights, value)
     ended: Ended = "close"
     if gap > tol * value:
         is_rounding = gap > STATED_ACCURACY * value
         ended = "steps" if found.status == 1 else "rounding" if is_rounding else "close"
-    return Minimum(weights, int(found.nit), gap, value, ended, names, tangents)
+    return Minimum(weights, int(found.nit), gap, value, ended, names, tangents, is_dual)
 
 
 def warn_of_gap(found: Minimum, max_iter: int) -> None:

@@ -40,8 +40,8 @@ LEAST_CERTIFIED = {
 }
 """Seeds of data sets, and how many of them at least are certified to 1e-6. Data sets of odd seeds
 have weights, of seeds 3, 7 and 11 are sparse, and of seed 6 have a unit for each column. Where
-exact arithmetic is slow, seeds are few, and those that leave digits to check. On seeds 0, 8 and 17 the
-gradient of RankSVM and RankLogistic is rounded by far more than the loss. On the seeds above
+exact arithmetic is slow, seeds are few, and those that leave digits to check. On seeds 0, 8 and 17
+the gradient over pairs is rounded by far more than the loss. On the seeds above
 1000, errors of statistics stores were far above the certificates when these treated the rounding
 of sums as an error of residuals."""
 
