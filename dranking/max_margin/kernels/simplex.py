@@ -1,7 +1,5 @@
 """Minimum of the largest of some planes plus half the squared norm, by an active set."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
