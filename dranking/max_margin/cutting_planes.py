@@ -1,30 +1,29 @@
 """Regularised risk minimisation by cutting planes, with a duality gap.
 
 The risk R(w) is convex and lies above every plane that touches it. With the planes found so far,
-``max_t <a_t, w> + b_t + lambda/2 |w|^2`` is a lower bound of the objective. The minimum of the
-bound is computed in the dual, over one weight for each plane, and the next plane touches the risk
-at that minimum. Where this minimum is a worse point than the best point so far, one more plane
-touches the risk a tenth of the way from the best point to the minimum; without this plane, the
-points oscillate.
+``max_t <a_t, w> + b_t + lambda/2 |w|^2`` is a lower bound of the objective, and its minimum one of
+the minimum. The next plane touches the risk where the bound plus a penalty on the distance from the
+best point is least. The distance is that of scores, so steps do not depend on the units of the
+features; without that penalty, points of raw features lie far from each other and from the minimum.
 
-Teo, Vishwanathan, Smola, Le: Bundle methods for regularized risk minimization, 2010, algorithm 1.
-Franc and Sonnenburg: Optimized cutting plane algorithm for support vector machines, 2008.
+Teo, Vishwanathan, Smola, Le: Bundle methods for regularized risk minimization, 2010.
+Kiwiel: Proximity control in bundle methods for convex nondifferentiable minimization, 1990.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, FiniteFloat
+from pydantic import BaseModel, ConfigDict, FiniteFloat, PositiveFloat
 from sklearn.exceptions import ConvergenceWarning
 
 from dranking.engine.progress import report
 from dranking.errors import SCALE, DataError, warn_user
-from dranking.max_margin.kernels.simplex import minimise_on_simplex
+from dranking.max_margin.planes import Planes, Step
 from dranking.models.training.checkpoint import (
     Arrays,
     Count,
@@ -32,32 +31,24 @@ from dranking.models.training.checkpoint import (
     TrainingCheckpoint,
     check_vectors,
 )
+from dranking.pairwise.coordinates import Coordinates
 
 Array = NDArray[np.float64]
 Risk = Callable[[Array], tuple[float, Array]]
 
-SHARE_OF_WAY = 0.1
-"""Share of the way from the best point to a worse point where the second plane touches."""
+SERIOUS = 0.1
+"""Share of the predicted fall of the objective that makes the new point the best point."""
 
-MAX_IDLE = 50
-"""Rounds after which a plane that carries no weight is dropped."""
+LEAST_NEARNESS = 1e-10
+"""Least weight of the penalty on the distance from the best point."""
 
-DUAL_ACCURACY = 0.05
-"""Accuracy of the dual, as a share of the target gap or of a hundredth of the present gap."""
+DUAL_ACCURACY = 1e-3
+"""Accuracy of minima of the planes, as a share of the target gap."""
 
 ROUNDING = 1e-9
 """A stored plane above the stored objective by more than this share is no rounding error."""
 
-SAFETY = 16.0
-"""Safety factor of the estimated rounding of planes, and of their lower bound."""
-
-PLANE_ARRAYS = ("slopes", "heights", "rounding", "steepest", "gram", "weights", "idle")
-
 NO_CHECKPOINT = TrainingCheckpoint(None, {})
-
-MAX_STEPS = 100_000
-"""Largest number of steps of the dual in a round. The dual value is a lower bound after any number
-of steps."""
 
 
 class Minimum(NamedTuple):
@@ -103,6 +94,8 @@ class Round(NamedTuple):
         Gap at which the minimisation ends.
     n_iter
         Number of rounds.
+    nearness
+        Weight of the penalty on the distance from the best point.
     """
 
     best: Array
@@ -111,10 +104,32 @@ class Round(NamedTuple):
     gap: float
     target_gap: float
     n_iter: int
+    nearness: float
+
+    def after(self, step: Step, objective: float, tol: float) -> Round:
+        """The state after a step to a point with an objective.
+
+        The next step may be longer where the planes predicted the fall well, or predicted hardly
+        any; and is shorter where the objective rose by more than the predicted fall.
+        """
+        fall, nearness = self.objective - objective, self.nearness
+        if step.fall <= 0.0:  # the minimum of the planes is rounded
+            nearness *= 10.0
+        elif step.fall <= 0.1 * self.target_gap:
+            nearness /= 5.0
+        elif fall > 0.5 * step.fall:
+            nearness /= 2.0
+        elif fall < -step.fall:
+            nearness *= 2.0
+        at = self._replace(nearness=max(nearness, LEAST_NEARNESS))
+        if fall > SERIOUS * max(step.fall, 0.0):
+            return at._replace(best=step.point, objective=objective, target_gap=tol * objective)
+        return at
 
 
 def minimise(
     risk: Risk,
+    coordinates: Coordinates,
     largest: Array,
     regularization: float,
     tol: float,
@@ -127,6 +142,8 @@ def minimise(
     ----------
     risk
         Convex function from w (n,) to R(w) and a subgradient (n,).
+    coordinates
+        Coordinates of w in which columns of any units take part alike.
     largest
         (n,) largest |x| of each feature, as scores read it: its product with w is rounded there.
     regularization
@@ -134,7 +151,7 @@ def minimise(
     tol
         The minimisation ends when the gap is at most `tol` times the objective.
     max_iter
-        Largest number of rounds, each with one or two evaluations of the risk.
+        Largest number of rounds, each with one evaluation of the risk.
     checkpoint
         Stores every round; a minimisation resumes after the stored round.
 
@@ -143,7 +160,7 @@ def minimise(
     DataError
         If the planes of the checkpoint contradict the objective of its weights.
     """
-    n, planes = len(largest), Planes(largest, regularization)
+    n, planes = len(largest), Planes(coordinates, largest, regularization)
 
     def visit(point: Array) -> float:
         value, slope = risk(point)
@@ -156,23 +173,19 @@ def minimise(
     else:
         zeros = np.zeros(n)
         value = visit(zeros)
-        at = Round(zeros, value, -np.inf, np.inf, tol * value, 0)
+        at = Round(zeros, value, -np.inf, np.inf, tol * value, 0, 1.0)
     while at.n_iter < max_iter:
-        accuracy = DUAL_ACCURACY * max(at.target_gap, 0.01 * min(at.gap, at.objective))
-        new, point = planes.minimum(accuracy)
-        # The new bound may be lower: planes were dropped, or the dual was solved less accurately.
-        # A bound above the objective is rounding.
+        accuracy = DUAL_ACCURACY * at.target_gap
+        new = planes.lower_bound(accuracy)
+        # The new bound may be lower: planes were dropped, or rounding hides the minimum of the
+        # planes. A bound above the objective is rounding.
         lower = max(at.lower, new) if new <= at.objective else at.lower
         at = at._replace(lower=lower, gap=at.objective - lower, n_iter=at.n_iter + 1)
         report("cutting planes", at.n_iter, None, objective=at.objective, gap=at.gap)
         if at.gap <= at.target_gap:
             break
-        there = visit(point)
-        if there > at.objective:
-            point = at.best + SHARE_OF_WAY * (point - at.best)
-            there = visit(point)
-        if there < at.objective:
-            at = at._replace(best=point, objective=there, target_gap=tol * there)
+        step = planes.step(at.best, at.objective, at.nearness, accuracy)
+        at = at.after(step, visit(step.point), tol)
         checkpoint.save(partial(stored_round, at, planes))
     gap = max(float(at.objective - at.lower), 0.0)
     return Minimum(at.best, at.objective, gap, at.n_iter, at.target_gap, planes.arrays["steepest"])
@@ -185,9 +198,8 @@ def warn_of_gap(found: Minimum, names: Sequence[str]) -> None:
     largest = np.argsort(-found.steepest, kind="stable")[:2]
     warn_user(
         f"the duality gap is {found.gap:.3g} after {found.n_iter} rounds, above its target "
-        f"{found.target_gap:.3g}; the steps depend on the units of the features, largest for "
-        f"{' and '.join(names[i] for i in largest)}: scale the features "
-        f"({SCALE}), or raise max_iter, tol or regularization.",
+        f"{found.target_gap:.3g}: raise max_iter, tol or regularization, or scale the features "
+        f"({SCALE}), whose slopes are largest for {' and '.join(names[i] for i in largest)}.",
         ConvergenceWarning,
     )
 
@@ -203,88 +215,6 @@ def _check_planes(at: Round, planes: Planes) -> None:
         )
 
 
-class Planes:
-    """Planes below a risk, and the minimum of their maximum plus ``lambda / 2 |w|^2``."""
-
-    def __init__(self, largest: Array, regularization: float) -> None:
-        n, self._largest, self._lambda = len(largest), largest, regularization
-        self._slopes = np.empty((0, n))
-        self._heights = np.empty(0)
-        self._rounding = np.empty(0)
-        self._steepest = np.zeros(n)
-        self._gram = np.empty((0, 0))
-        self._weights = np.empty(0)
-        self._idle = np.empty(0, dtype=np.int64)
-
-    def add(self, slope: Array, value: float, point: Array) -> None:
-        """Add the plane that has a value and a slope (n,) at a point (n,)."""
-        height = value - float(slope @ point)
-        # Sums over documents round by their largest terms, which cancel in this slope perhaps;
-        # scores round by theirs, which cancel in differences of scores.
-        self._steepest = np.maximum(self._steepest, np.abs(slope))
-        terms = abs(value) + float((self._steepest + self._largest) @ np.abs(point))
-        with_others = self._slopes @ slope
-        own = np.array([[slope @ slope]])
-        self._gram = np.block([[self._gram, with_others[:, None]], [with_others[None, :], own]])
-        self._slopes = np.vstack([self._slopes, slope])
-        self._heights = np.append(self._heights, height)
-        self._rounding = np.append(self._rounding, SAFETY * np.finfo(float).eps * terms)
-        self._weights = np.append(self._weights, 0.0 if len(self._weights) else 1.0)
-        self._idle = np.append(self._idle, 0)
-
-    @property
-    def arrays(self) -> dict[str, Array]:
-        """The state of the planes, by name: the arrays that `restore` takes."""
-        return {name: getattr(self, f"_{name}") for name in PLANE_ARRAYS}
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Take the state of stored planes; raises ValueError if the arrays are no such state."""
-        n, n_weights = len(np.atleast_1d(arrays["heights"])), self._slopes.shape[1]
-        shapes = {"slopes": (n, n_weights), "gram": (n, n), "steepest": (n_weights,)}
-        for name in PLANE_ARRAYS:
-            array = np.array(arrays[name])
-            dtype = np.int64 if name == "idle" else np.float64
-            if array.shape != shapes.get(name, (n,)) or array.dtype != dtype:
-                raise ValueError(f"{name} does not fit {n} planes of {n_weights} weights")
-            if not np.isfinite(array).all():
-                raise ValueError(f"{name} has numbers that are not finite")
-            setattr(self, f"_{name}", array)
-
-    def at(self, point: Array) -> float:
-        """The maximum of the planes plus ``lambda / 2 |w|^2`` at a point (n,), less rounding."""
-        own = self._slopes @ point + self._heights - self._rounding
-        terms = float((self._steepest + self._largest) @ np.abs(point))
-        own -= SAFETY * np.finfo(float).eps * terms
-        return float(own.max()) + 0.5 * self._lambda * float(point @ point)
-
-    def minimum(self, accuracy: float) -> tuple[float, Array]:
-        """Minimise the maximum of the planes plus ``lambda / 2 |w|^2``.
-
-        Returns
-        -------
-        A lower bound of the minimum, below the minimum by at most `accuracy` and the rounding of
-        the planes; and the point (n,).
-        """
-        x = self._weights
-        minimise_on_simplex(self._gram / self._lambda, self._heights, x, accuracy, MAX_STEPS)
-        slope = x @ self._slopes
-        penalty = float(slope @ slope) / (2 * self._lambda)
-        terms = float(x @ np.abs(self._heights)) + penalty
-        rounding = float(x @ self._rounding) + SAFETY * np.finfo(float).eps * terms
-        lower = float(x @ self._heights) - penalty - rounding
-        self._drop_idle()
-        return lower, -slope / self._lambda
-
-    def _drop_idle(self) -> None:
-        self._idle = np.where(self._weights > 0, 0, self._idle + 1)
-        kept = self._idle <= MAX_IDLE
-        if not kept.all():
-            self._slopes, self._heights = self._slopes[kept], self._heights[kept]
-            self._rounding = self._rounding[kept]
-            self._gram = self._gram[np.ix_(kept, kept)]
-            self._weights, self._idle = self._weights[kept], self._idle[kept]
-
-
 class _Facts(BaseModel):
     """The values of a round that a checkpoint stores beside its arrays."""
 
@@ -294,6 +224,7 @@ class _Facts(BaseModel):
     gap: float
     target_gap: FiniteFloat
     n_iter: Count
+    nearness: PositiveFloat
 
 
 def stored_round(at: Round, planes: Planes) -> tuple[Facts, Arrays]:

@@ -39,6 +39,7 @@ from dranking.models.linear.estimator import LinearRanker
 from dranking.models.linear.fit_arguments import as_elsewhere
 from dranking.models.training.checkpoint import TrainingCheckpoint
 from dranking.models.training.learning_curve import CurvePoint, curve_facts
+from dranking.pairwise.coordinates import Coordinates
 from dranking.pairwise.hinge import minimise_hinge
 from dranking.pairwise.minimise import share_above_minimum, warn_of_gap
 from dranking.pairwise.objective import PairwiseObjective
@@ -239,8 +240,8 @@ class MaxMarginRanker(LinearRanker):
             learner = MarginSPD(rule, **self._sgd_options(self._steps))
             return self._fit_by_sgd(learner, dataset, validation, executor)
         if self.solver == "cutting-planes":
-            largest = objective.largest_distances()
-            return self._minimise_by_cutting_planes(objective.hinge_risk, largest, dataset)
+            within, largest = objective.coordinates, objective.largest_distances
+            return self._minimise_by_cutting_planes(objective.hinge_risk, within, largest, dataset)
         tol = self.tol * NEWTON_SHARE
         found = minimise_hinge(objective, 0.0, np.zeros(dataset.n_features), tol, self.max_iter)
         warn_of_gap(found, self.max_iter)
@@ -255,14 +256,16 @@ class MaxMarginRanker(LinearRanker):
         if self._steps is not None:
             steps = ListwiseSGD(objective, **self._sgd_options(self._steps))
             return self._fit_by_sgd(steps, dataset, validation, executor)
-        largest = objective.largest_distances()
-        return self._minimise_by_cutting_planes(objective.risk, largest, dataset)
+        within, largest = objective.coordinates(self.regularization), objective.largest_distances()
+        return self._minimise_by_cutting_planes(objective.risk, within, largest, dataset)
 
-    def _minimise_by_cutting_planes(self, risk: Risk, largest: Array, dataset: Dataset) -> Array:
+    def _minimise_by_cutting_planes(
+        self, risk: Risk, within: Coordinates, largest: Array, dataset: Dataset
+    ) -> Array:
         settings = self._checkpoint_settings(dataset) if self.checkpoint is not None else {}
         checkpoint = TrainingCheckpoint(self.checkpoint, settings)
         found: Minimum = cutting_planes.minimise(
-            risk, largest, self.regularization, self.tol, self.max_iter, checkpoint
+            risk, within, largest, self.regularization, self.tol, self.max_iter, checkpoint
         )
         found = found._replace(gap=min(found.gap, found.objective))  # no hinge is below 0
         warn_of_planes(found, dataset.feature_names)

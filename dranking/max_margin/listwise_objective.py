@@ -28,6 +28,7 @@ from dranking.max_margin.losses.listwise import (
 )
 from dranking.metrics.conventions import get_convention
 from dranking.models.linear.pairs_to_learn import no_pair
+from dranking.pairwise.coordinates import Coordinates, coordinates_of
 from dranking.pairwise.objective import largest_distances_of
 from dranking.pairwise.rounding import MeanLosses
 from dranking.rankrls.kernels.far_columns import far_columns
@@ -124,6 +125,10 @@ class ListwiseObjective:
         """(n_blocks,) weighted number of lists of each block."""
         counts = self._tiles.map_values(count_of, self._lists, name="lists")
         return np.array(self._tiles.gather(counts))
+
+    def coordinates(self, regularization: float) -> Coordinates:
+        """Coordinates in which columns of any units take part alike; one pass."""
+        return coordinates_of(self._tiles, regularization)
 
     def largest_distances(self) -> Array:
         """(n_features,) largest |x|, of far columns relative to their medians; one pass."""

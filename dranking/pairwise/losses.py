@@ -6,6 +6,7 @@ space of scores; the chain rule through the features is the same for every loss.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -67,6 +68,19 @@ class PairLoss(Protocol):
         """(n_documents,) second derivative times a direction."""
         ...
 
+    @property
+    def kept(self) -> float:
+        """Share of their second derivative that pairs of `within` keep within the distance."""
+        ...
+
+    def least_curvature(self, spread: float) -> float:
+        """Least second derivative of the pairs of `within`, by the largest difference of scores."""
+        ...
+
+    def within(self, distance: float) -> PairLoss | None:
+        """The loss, with the second derivative of pairs that keep it within a distance alone."""
+        ...
+
 
 class HingeSum(NamedTuple):
     """A weighted sum of squared hinges, ``sum_m c_m max(0, m - (s_a - s_b))^2``.
@@ -79,12 +93,30 @@ class HingeSum(NamedTuple):
 
     margins: Array
 
+    @property
+    def kept(self) -> float:
+        """The share of the curvature that pairs keep: all, up to the corner."""
+        return 1.0
+
     def at(self, scores: Array, groups: Groups) -> LossAt:
         """Value and slopes at the scores."""
         tangent = empty_tangent(scores)
         slopes = np.empty(len(scores))
         value = pairs.hinge_loss(groups, self.margins, tangent, slopes)
         return LossAt(value, slopes, tangent)
+
+    def least_curvature(self, spread: float) -> float:
+        """The second derivative of a pair that is within the first margin alone."""
+        return 2.0 * float(self.margins[0, 1])
+
+    def within(self, distance: float) -> HingeSum | None:
+        """The sum whose second derivative counts only pairs apart from all corners by a distance.
+
+        None if no pair can be: a hinge with a rounded corner is curved over its width alone.
+        """
+        margins = self.margins.copy()
+        margins[:, 0] -= np.sign(margins[:, 1]) * distance
+        return HingeSum(margins) if (np.diff(margins[:, 0]) < 0.0).all() else None
 
     def curvature(self, tangent: Tangent, groups: Groups, direction: Array) -> Array:
         """(n_documents,) generalised second derivative times a direction."""
@@ -95,6 +127,22 @@ class HingeSum(NamedTuple):
 
 class Logistic(NamedTuple):
     """Sum of ``log(1 + exp(s_b - s_a))`` over all pairs, weighted; takes O(n_pairs)."""
+
+    @property
+    def kept(self) -> float:
+        """The share of the curvature that pairs keep over a distance of 1: 2 / e, rounded down.
+
+        The second derivative falls by the factor e at most there.
+        """
+        return 0.7
+
+    def least_curvature(self, spread: float) -> float:
+        """The second derivative at the largest difference of scores, or below."""
+        return 0.25 * math.exp(-spread)
+
+    def within(self, distance: float) -> Logistic | None:
+        """The loss itself, over distances up to 1."""
+        return self if distance <= 1.0 else None
 
     def at(self, scores: Array, groups: Groups) -> LossAt:
         """Value and slopes at the scores."""
@@ -161,6 +209,12 @@ class Shortfalls(NamedTuple):
     hinge: np.float64
     corner: np.float64
     squares: np.float64
+
+
+def least_weight_of(targets: PairTargets) -> Array:
+    """(1,) least weight of a query above 0; infinite if there is none."""
+    weights = targets.groups.weights
+    return np.array([np.min(weights, where=weights > 0.0, initial=np.inf)])
 
 
 def shortfalls_of(targets: PairTargets, tangent: Tangent, width: float) -> Shortfalls:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import count
 from typing import Literal, NamedTuple, TypeAlias
@@ -16,7 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 from dranking.engine.executor import Task
 from dranking.engine.progress import report
 from dranking.errors import NO_DIGIT, SCALE, STATED_ACCURACY, AccuracyWarning, UsageError, warn_user
+from dranking.pairwise.curved_gap import curved_gap
 from dranking.pairwise.losses import PairLoss
+from dranking.pairwise.newton import newton_step
 from dranking.pairwise.objective import PairwiseObjective, Point
 
 Array = NDArray[np.float64]
@@ -31,12 +33,6 @@ STALLED = 1e-5
 decrement is this share of the target. The decrement alone is no bound: at a corner of the
 hinge it was 4e-10 where the objective was 6 % above the minimum."""
 
-MOST_PRODUCTS = 50
-"""Largest number of products with the second derivative for a Newton step."""
-
-SOLVED = 1e-6
-"""Residual of a Newton step, as a share of the gradient, at which it is solved."""
-
 
 class Minimum(NamedTuple):
     """The minimum that `minimise` found.
@@ -48,8 +44,8 @@ class Minimum(NamedTuple):
     n_iter
         Number of steps.
     gap
-        The duality gap: a bound of the distance of the objective from its minimum, but for the
-        rounding of the gradient.
+        The duality gap: a bound of the distance of the objective from its minimum, with the
+        rounding of the objective, but for that of the gradient.
     value
         The objective at the weights.
     ended
@@ -60,6 +56,9 @@ class Minimum(NamedTuple):
         Names of the columns in whose coordinates the gradient is largest.
     tangents
         Tasks of the tangents of all blocks at the weights.
+    is_dual
+        Whether the slopes of the loss are a point of the dual with this gap; false if the gap is by
+        the curvature.
     """
 
     weights: Array
@@ -69,6 +68,7 @@ class Minimum(NamedTuple):
     ended: Ended = "close"
     steepest: tuple[str, ...] = ()
     tangents: Sequence[Task] = ()
+    is_dual: bool = True
 
     @property
     def share(self) -> float:
@@ -139,11 +139,16 @@ def minimise(
     names = tuple(objective.feature_names[seen.within.order[i]] for i in worst)
     weights, (value, _, tangents) = seen.within.weights(u), seen.at(u)
     gap = seen.gap(u)
+    is_dual = not gap > tol * value
+    if not is_dual:
+        curved = seen.curved_gap(u)
+        is_dual, gap = gap <= curved, min(gap, curved)
+    gap += objective.value_rounding(weights, value)
     ended: Ended = "close"
     if gap > tol * value:
         is_rounding = gap > STATED_ACCURACY * value
         ended = "steps" if found.status == 1 else "rounding" if is_rounding else "close"
-    return Minimum(weights, int(found.nit), gap, value, ended, names, tangents)
+    return Minimum(weights, int(found.nit), gap, value, ended, names, tangents, is_dual)
 
 
 def warn_of_gap(found: Minimum, max_iter: int) -> None:
@@ -208,6 +213,11 @@ class _Scaled:
         bound = float(there.gradient @ there.gradient) / (2.0 * self.objective.regularization)
         return min(bound, there.value)  # no loss is below 0
 
+    def curved_gap(self, u: Array) -> float:
+        """The gap at u by the curvature of the loss; infinite where that says nothing."""
+        _, decrement = newton_step(self.gradient(u), partial(self.curve, u), 0.0)
+        return curved_gap(self.objective, self.loss, self.within.weights(u), decrement)
+
     def decrement(self, u: Array, target: float) -> bool:
         """Whether half the squared Newton decrement is at most a target."""
         return newton_step(self.gradient(u), partial(self.curve, u), target)[1] <= target
@@ -225,45 +235,6 @@ class _Scaled:
                 return u
             u = tried
         return u
-
-
-def newton_step(
-    gradient: Array, multiply: Callable[[Array], Array], target: float
-) -> tuple[Array, float]:
-    """Newton's step -H^-1 g by conjugate gradients, and half its squared decrement, g'H^-1 g / 2.
-
-    The decrement does not depend on the units of the variables. Conjugate gradients find it from
-    below, and end as soon as it exceeds a `target` above 0.
-
-    Parameters
-    ----------
-    gradient
-        (n,) g.
-    multiply
-        Product of H with a direction (n,).
-    target
-        Decrement of interest; 0 for the step itself.
-    """
-    residual, step, decrement = gradient.copy(), np.zeros_like(gradient), 0.0
-    first = square = float(residual @ residual)
-    direction = -residual
-    for _ in range(MOST_PRODUCTS):
-        # With H near 1 in all directions, as the coordinates make it.
-        if square <= SOLVED**2 * first or 0.5 * square > target > 0.0:
-            return step, max(decrement, 0.5 * square)
-        turned = multiply(direction)
-        curvature = float(direction @ turned)
-        if not curvature > 0.0:
-            return step, max(decrement, 0.5 * square)
-        length = square / curvature
-        step += length * direction
-        decrement += 0.5 * length * square
-        if decrement > target > 0.0:
-            return step, decrement
-        residual += length * turned
-        before, square = square, float(residual @ residual)
-        direction = (square / before) * direction - residual
-    return step, decrement
 
 
 def share_above_minimum(gap: float, objective: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from dranking.pairwise.losses import (
     Shortfalls,
     curvature_of_model,
     hinge_of_pairs,
+    least_weight_of,
     loss_of_model,
     pair_targets,
     shortfalls_of,
@@ -29,6 +31,9 @@ from dranking.pairwise.losses import (
 from dranking.rankrls.kernels.relative_products import largest_distances
 
 Array = NDArray[np.float64]
+
+SAFETY = 16.0
+"""Largest number of roundings of a sum that are counted: most of many cancel."""
 
 
 class Point(NamedTuple):
@@ -104,9 +109,32 @@ class PairwiseObjective:
         )
         return float(value) / self.n_pairs, slopes / self.n_pairs
 
+    @cached_property
     def largest_distances(self) -> Array:
-        """(n_features,) largest |x|, of far columns relative to their medians; one pass."""
+        """(n_features,) largest |x|, of far columns relative to their medians.
+
+        The first access takes one pass.
+        """
         return largest_distances_of(self._tiles, self._targets)
+
+    def least_weight(self) -> float:
+        """Least weight of a query above 0."""
+        return float(self._tiles.least(least_weight_of, self._targets, name="weights")[0])
+
+    def score_rounding(self, weights: Array) -> float:
+        """Estimated bound of the rounding of a score by some weights (n_features,)."""
+        terms = 0.5 * min(len(weights) + 1.0, SAFETY)  # each rounds by half of epsilon at most
+        return terms * float(np.finfo(float).eps) * float(self.largest_distances @ np.abs(weights))
+
+    def value_rounding(self, weights: Array, value: float) -> float:
+        """Estimated bound of the rounding of the objective's value at some weights (n_features,).
+
+        The mean of a hinge or a logistic loss changes by at most the change of the differences of
+        scores, and that of squared hinges by that times twice the mean hinge.
+        """
+        slope = max(1.0, 2.0 * math.sqrt(value))
+        sums = SAFETY * float(np.finfo(float).eps) * value
+        return 2.0 * slope * self.score_rounding(weights) + sums
 
     def shortfalls(self, tangents: Sequence[Task], width: float) -> Shortfalls:
         """Means over P at the point of tangents of a sum of hinges; no feature is read."""

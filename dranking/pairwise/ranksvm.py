@@ -35,9 +35,10 @@ class PairwiseRanker(LinearRanker):
     objective_ : float
         The objective at the weights found.
     gap_ : float
-        A duality gap: the objective is at most this much above its minimum, but for the rounding of
-        the gradient. In columns with huge values the rounding of the gradient alone may keep the
-        gap large; scale such columns. ``|gradient|^2 / (2 lambda)`` for a smooth loss.
+        A gap: the objective is at most this much above its minimum, with its own rounding, but for
+        that of the gradient. ``|gradient|^2 / (2 lambda)`` for a smooth loss; for hinges, where
+        columns with huge values would keep that large, a bound by their curvature. Scale such
+        columns where the gap is large.
     relative_rounding_ : float
         `gap_` as a share of `objective_`: how far rounding, and an end before the minimum, left the
         objective above its minimum. Weights may be off by more, where the objective is flat. A

@@ -150,10 +150,11 @@ def test_unlabelled_documents_and_queries_without_a_mistake_to_make_change_nothi
     weights = np.concatenate([problem.weights, [2, 2]])
     for loss, solver in SOLVERS:
         steps = dr.SGD(n_epochs=1, steps_per_epoch=500)
-        ranker = dr.MaxMarginRanker(LAMBDA, loss, solver=steps if solver == "sgd" else solver)
+        solver = steps if solver == "sgd" else solver
+        ranker = dr.MaxMarginRanker(LAMBDA, loss, solver=solver, tol=1e-11)
         alone = clone(ranker).fit(problem.dataset()).coef_
         both = clone(ranker).fit(X, y, qid=qid, query_weights=weights).coef_
-        np.testing.assert_allclose(both, alone, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(both, alone, rtol=1e-5, atol=1e-5)
 
 
 def test_convention_says_what_is_relevant(problem):
@@ -264,8 +265,8 @@ def test_cutting_planes_of_another_training_are_refused(problem, tmp_path):
             clone(ranker).set_params(**change).fit(problem.dataset())
     with pytest.raises(dr.UsageError, match="with other data; remove it"):
         clone(ranker).fit(random_problem(8, n_features=4).dataset())
-    (tmp_path / "c" / "gram.npy").write_bytes(b"")
-    with pytest.raises(dr.DataError, match=r"is damaged: gram\.npy"):
+    (tmp_path / "c" / "heights.npy").write_bytes(b"")
+    with pytest.raises(dr.DataError, match=r"is damaged: heights\.npy"):
         clone(ranker).fit(problem.dataset())
 
 

@@ -96,7 +96,7 @@ def check_search(seed, folder=None, n_features=None, source="documents", **label
     assert_errors(refits, path, ranker.relative_rounding_)
     tolerance = max(1e-9, ranker.relative_rounding_)
     if way == "forward":
-        assert_best_picks(refits, path, tolerance)
+        assert_best_picks(refits, path)
     if way == "backward":
         assert_best_drops(refits, path, tolerance)
     return ranker.relative_rounding_
@@ -113,14 +113,14 @@ def assert_errors(refits, path, rounding):
         assert is_certified(off, rounding), (kept, off, rounding)
 
 
-def assert_best_picks(refits, path, tolerance):
-    """No feature that a pick passed over is better by more than the certificate says."""
-    for round_, selected in enumerate(path.kept):
+def assert_best_picks(refits, path):
+    """No feature that a pick passed over is better by more than the doubt of its round says."""
+    for round_, (selected, doubt) in enumerate(zip(path.kept, path.doubts, strict=True)):
         before = selected[:-1]
         left = set(range(refits.n_features)) - set(before)
         errors = {i: to_float(refits.error([*before, i])) for i in left}
         off = share_missed(errors[selected[-1]], min(errors.values()))
-        assert off <= tolerance, (round_, errors)
+        assert off <= max(1e-9, path.relative_rounding, doubt.share), (round_, errors)
 
 
 def assert_best_drops(refits, path, tolerance):
@@ -140,7 +140,7 @@ def check_rescoring(seed, folder=None):
     ranker = fitted(dr.GreedyRankRLS(3, regularization, rescore=rescore), data)
     refits, path = ExactRefits(*problem.labelled(), regularization), ranker.path_
     assert_errors(refits, path, ranker.relative_rounding_)
-    if ranker.relative_rounding_ > STATED_ACCURACY:
+    if ranker.relative_rounding_ > STATED_ACCURACY or path.unproven:
         return ranker.relative_rounding_
     tolerance = max(1e-9, ranker.relative_rounding_)
     for selected in path.kept:
@@ -271,7 +271,7 @@ def _drawn_pairs(seed, most_documents=None):
 def _assert_minimum(ranker, least):
     """The certificate is a share of the objective, as the distance from the minimum is here."""
     off = share_missed(ranker.objective_, least)
-    assert is_certified(off, 1.01 * ranker.relative_rounding_), (off, ranker.relative_rounding_)
+    assert off <= ranker.relative_rounding_, (off, ranker.relative_rounding_)
     return ranker.relative_rounding_
 
 
@@ -329,7 +329,7 @@ def margin_of_levels(n_levels, better, worse):
 
 
 def check_cutting_planes(seed, folder=None):
-    """The same objective by cutting planes, which crawl in raw units, and say so."""
+    """The same objective by cutting planes, of which few rounds are taken."""
     return check_max_margin(seed, solver="cutting-planes", tol=1e-9, max_iter=40)
 
 

@@ -22,7 +22,8 @@ LEAST_CERTIFIED = {
     "rankrls-of-store": (range(24), 4),
     "rankrls-by-cg": (range(50), 15),
     "rankrls-cv-of-store": ([0, 1, 2, 4, 5, 6, 7, 9, 3099], 2),
-    "ranklogistic": ([1, 3, 10], 2),
+    "ranksvm": ([0, 8, 16], 3),
+    "ranklogistic": ([1, 3, 10, 17], 4),
     "ranksvm-hinge": ([1, 3], 1),
     "max-margin": ([1, 3], 1),
     "cutting-planes": ([1, 3, 7], 1),
@@ -39,7 +40,8 @@ LEAST_CERTIFIED = {
 }
 """Seeds of data sets, and how many of them at least are certified to 1e-6. Data sets of odd seeds
 have weights, of seeds 3, 7 and 11 are sparse, and of seed 6 have a unit for each column. Where
-exact arithmetic is slow, seeds are few, and those that leave digits to check. On the seeds above
+exact arithmetic is slow, seeds are few, and those that leave digits to check. On seeds 0, 8 and 17
+the gradient over pairs is rounded by far more than the loss. On the seeds above
 1000, errors of statistics stores were far above the certificates when these treated the rounding
 of sums as an error of residuals."""
 

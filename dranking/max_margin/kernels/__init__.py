@@ -1,4 +1,4 @@
-"""Losses over whole rankings: most violated rankings, linear assignment, a simplex solver.
+"""Losses over whole rankings: worst rankings, linear assignment, the least maximum of planes.
 
 The mathematics is in ``dranking/max_margin/THEORY.md``.
 """

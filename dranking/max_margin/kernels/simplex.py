@@ -1,69 +1,135 @@
-"""Minimum of a convex quadratic over the simplex, by steps between two corners."""
+"""Minimum of the largest of some planes plus half the squared norm, by an active set."""
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from dranking.kernels.machine.compile import kernel
+from scipy import linalg
 
 Array = NDArray[np.float64]
 
+DEPENDENT = 1e-12
+"""A plane whose slope differs from a combination of others by this share depends on them."""
 
-@kernel
-def best_exchange(Q: Array, x: Array, slopes: Array, to: np.intp) -> tuple[int, float]:
-    """The corner from which moving weight to corner `to` gains most, and the weight to move."""
-    best, source, amount = -1.0, 0, 0.0
-    for j in range(len(x)):
-        fall = slopes[j] - slopes[to]
-        if x[j] > 0.0 and fall > 0.0:
-            bend = Q[to, to] + Q[j, j] - 2.0 * Q[to, j]
-            length = x[j] if fall >= bend * x[j] else fall / bend
-            gain = length * (fall - 0.5 * length * bend)
-            if gain > best:
-                best, source, amount = gain, j, length
-    return source, amount
+WIDE = 1_000
+"""For more columns, and more columns than planes, slopes are first rotated into as many columns as
+there are planes."""
+
+MAX_EXCHANGES = 400
+"""Largest number of solutions for sets of planes in a search."""
 
 
-@kernel
-def minimise_on_simplex(Q: Array, c: Array, x: Array, accuracy: float, max_steps: int) -> int:
-    """Move `x` (n,) within the simplex to the minimum of ``x' Q x / 2 - c' x``; O(n) a step.
+class Level(NamedTuple):
+    """The point at which some planes have equal values, as near to zero as their slopes allow.
 
-    A step moves weight to the corner with the least slope, from the corner for which the value
-    falls most.
+    Attributes
+    ----------
+    weights
+        (k,) of sum 1: the point is the weighted sum of slopes, times -1. If the planes are
+        dependent, of sum 0: a direction in which the sum of slopes stays and the sum of heights
+        grows.
+    point
+        (n,); None if the planes are dependent.
+    """
+
+    weights: Array
+    point: Array | None
+
+
+def least_maximum(slopes: Array, heights: Array, weights: Array, accuracy: float) -> Level:
+    """Minimise ``max_t(<slopes_t, z> + heights_t) + |z|^2 / 2`` over z, by an active set.
+
+    In turn the highest plane enters the set, and planes whose weight would be negative leave it.
+    Sums of slopes may be smaller than the slopes by many digits, and columns of `slopes` may have
+    any sizes: the point comes from orthogonal factors of the differences of slopes, not from the
+    sum.
 
     Parameters
     ----------
-    Q
-        (n, n) positive semidefinite matrix.
-    c
-        (n,) linear term.
-    x
-        (n,) start, at least 0 and of sum 1; overwritten with the end.
+    slopes, heights
+        (k, n) and (k,).
+    weights
+        (k,) start, at least 0 and of sum 1.
     accuracy
-        The steps end when the value is proved to be at most this far above the minimum.
-    max_steps
-        Limit of the number of steps.
+        The search ends where no plane is higher than those of the set by more than this.
 
     Returns
     -------
-    Steps taken.
+    Weights (k,), at least 0, and the point. Any such weights give a lower bound of the minimum,
+    ``weights @ heights - |weights @ slopes|^2 / 2``.
 
     References
     ----------
-    Fan, Chen, Lin: Working set selection using second order information for training SVMs, 2005.
+    Kiwiel: A method for solving certain quadratic programming problems arising in nonsmooth
+    optimization, 1986.
     """
-    n = len(x)
-    slopes = -c.copy()
-    for j in range(n):
-        if x[j] > 0.0:
-            for i in range(n):
-                slopes[i] += x[j] * Q[i, j]
-    for step in range(max_steps):
-        to = np.argmin(slopes)
-        if x @ slopes - slopes[to] <= accuracy:
-            return step
-        source, amount = best_exchange(Q, x, slopes, to)
-        x[to] += amount
-        x[source] = 0.0 if amount == x[source] else x[source] - amount
-        for i in range(n):
-            slopes[i] += amount * (Q[i, to] - Q[i, source])
-    return max_steps
+    if slopes.shape[1] > max(WIDE, len(heights)):
+        Q, R = linalg.qr(slopes.T, mode="economic")
+        found = least_maximum(np.ascontiguousarray(R.T), heights, weights, accuracy)
+        return found._replace(point=Q @ found.point)
+    active = np.flatnonzero(weights > 0.0)
+    current, point, highest = weights[active], -(weights @ slopes), -1
+    for _ in range(MAX_EXCHANGES):
+        found = equal_values(slopes[active], heights[active])
+        if found.point is not None and found.weights.min() >= 0.0:
+            current, point = found.weights, found.point
+            values = slopes @ point + heights
+            highest = int(np.argmax(values))
+            is_least = values[highest] - current @ values[active] <= accuracy
+            if is_least or highest in active:  # at the accuracy, or at that of rounding
+                break
+            active, current = np.append(active, highest), np.append(current, 0.0)
+            continue
+        current, place, moved = _towards(current, found)
+        left, active, current = active[place], np.delete(active, place), np.delete(current, place)
+        if left == highest and not moved:  # rounding alone let it enter
+            break
+    out = np.zeros(len(heights))
+    out[active] = current
+    return Level(out, point)
+
+
+def _towards(current: Array, found: Level) -> tuple[Array, int, bool]:
+    """Weights on the way to a solution where one is 0; its place; whether any weight moved."""
+    direction = found.weights if found.point is None else found.weights - current
+    falling = np.flatnonzero(direction < 0.0)
+    lengths = current[falling] / -direction[falling]
+    first = int(np.argmin(lengths))
+    moved = np.maximum(current + lengths[first] * direction, 0.0)
+    moved[falling[first]] = 0.0
+    return moved / moved.sum(), int(falling[first]), bool(lengths[first] > 0.0)
+
+
+def equal_values(slopes: Array, heights: Array) -> Level:
+    """Minimise ``|z|^2 / 2`` plus the value of all planes at z, which is to be the same."""
+    if len(heights) == 1:
+        return Level(np.ones(1), -slopes[0])
+    differences, rises = slopes[1:] - slopes[0], heights[1:] - heights[0]
+    sizes = np.linalg.norm(differences, axis=1)
+    sizes[sizes == 0.0] = 1.0
+    # Rows in falling order and pivots: each row keeps digits of its own.
+    rows = (differences / sizes[:, None]).T
+    order = np.argsort(-np.abs(rows).max(axis=1), kind="stable")
+    Q, R, pivots = linalg.qr(rows[order], mode="economic", pivoting=True)
+    sizes, rises = sizes[pivots], rises[pivots]
+    diagonal = np.abs(np.diag(R))
+    rank = int(np.count_nonzero(diagonal > DEPENDENT * diagonal[0]))
+    weights = np.empty(len(heights))
+    if rank < len(rises):
+        combination = np.zeros(len(rises))
+        combination[rank] = 1.0
+        if rank:
+            combination[:rank] = -linalg.solve_triangular(R[:rank, :rank], R[:rank, rank])
+        weights[1 + pivots] = combination / sizes
+        weights[0] = -weights[1:].sum()
+        return Level(weights if weights @ heights > 0.0 else -weights, None)
+    base = slopes[0][order]
+    along = Q.T @ base
+    rest = base - Q @ along
+    rest -= Q @ (Q.T @ rest)  # where base is far larger than the point, once is not enough
+    within = linalg.solve_triangular(R, -rises / sizes, trans="T")
+    point = np.empty(len(base))
+    point[order] = Q @ within - rest
+    weights[1 + pivots] = linalg.solve_triangular(R, -within - along) / sizes
+    weights[0] = 1.0 - weights[1:].sum()
+    return Level(weights, point)

@@ -167,11 +167,11 @@ class GreedyRankRLS(GreedyRanker):
     cost_ : float or None
         Cost of the selected features together; None without `feature_costs`.
     relative_rounding_ : float
-        Numerical certificate: estimated relative error by rounding of the errors by which the
-        features were picked. Rounds in doubt (1e-6) are checked by orthogonal factors of the
-        documents, and `lqo_error_` and weights of these rounds come from the factors. In data with
-        many such rounds, not every pick is compared with all others: 1 then says that another
-        feature may have been better.
+        Numerical certificate: estimated relative error by rounding of `lqo_error_`. Rounds in doubt
+        (1e-6) are checked by orthogonal factors of the documents, and errors and weights of these
+        rounds come from the factors. In data with many such rounds, not every pick is compared
+        with all others: a warning and the fact `unproven_picks` then name the picks that another
+        feature may surpass.
     path_ : SelectionPath
         The whole search: the features selected after every round, and their weights.
     n_passes_ : int
@@ -262,6 +262,7 @@ class GreedyRankRLS(GreedyRanker):
             "relative_rounding": self.relative_rounding_,
             **({} if self.cost_ is None else {"cost": self.cost_}),
             "picks_without_gain": [self.path_.kept[r][-1] for r in self.path_.without_gain],
+            "unproven_picks": [self.path_.kept[r][-1] for r in self.path_.unproven],
         }
 
 
@@ -270,7 +271,17 @@ SMALL_ERROR = 1e-4
 
 
 def warn_of_rounding(path: SelectionPath, feature_names: Sequence[str]) -> None:
-    """Give an `AccuracyWarning` if rounding may have moved errors by more than 1e-6."""
+    """Give an `AccuracyWarning` if rounding may have moved errors or picks by more than 1e-6."""
+    if path.unproven:
+        first = path.unproven[0]
+        pick, other = path.kept[first][-1], path.doubts[first].feature
+        warn_user(
+            f"rounding leaves it open whether {len(path.unproven)} of {len(path.kept)} picks are "
+            f"the best, the first of them in round {first + 1}: {feature_names[pick]}, where "
+            f"{feature_names[other]} may be as good or better. The errors of the picks are checked "
+            f"by themselves. Raise regularization, or scale the features ({SCALE}).",
+            AccuracyWarning,
+        )
     if path.relative_rounding > STATED_ACCURACY:
         is_small = min(path.lqo_error, default=0.0) < SMALL_ERROR * path.initial_error
         reason = (
@@ -285,7 +296,7 @@ def warn_of_rounding(path: SelectionPath, feature_names: Sequence[str]) -> None:
                 f"cannot be told from one that does: {names}"
             )
         warn_user(
-            "rounding may have changed the leave-query-out errors by which features were picked "
+            "rounding may have changed the leave-query-out errors "
             f"{moved_by(path.relative_rounding)}: {reason}. Raise regularization, scale "
             f"the features ({SCALE}), or leave out features that depend on others.",
             AccuracyWarning,

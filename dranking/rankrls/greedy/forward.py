@@ -241,7 +241,6 @@ class ForwardSearch(Search):
             self._verify(path, in_doubt.tolist())
         for r in certain.tolist():
             path.weights[r] = self._gram.weights(path.kept[r], path.regularization)
-        self._note_doubts(path)
 
     def measure_predictions(self, measure: LqoMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions after every round over all blocks."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dranking.data.column_forms import forms_of
 from dranking.data.dataset import Dataset
 from dranking.engine.tiles import Traffic
-from dranking.errors import UsageError
+from dranking.errors import STATED_ACCURACY, UsageError
 from dranking.models.linear.checks import check_whole
 from dranking.rankrls.greedy.costs import FeatureCosts
 from dranking.rankrls.greedy.rescoring import Rescoring
@@ -225,8 +225,7 @@ class SelectionPath:
     measured
         The `measure` of `select_paths`, summed over all blocks; None without a measure.
     relative_rounding
-        Estimated relative error by rounding of the errors that picked the features; also the
-        largest share of `doubts`.
+        Estimated relative error by rounding of `lqo_error` and of the predictions of `weights`.
     uncertain
         The features behind an error above 1e-6, the most uncertain first.
     """
@@ -266,6 +265,11 @@ class SelectionPath:
             for r in range(len(self.kept))
             if sizes[r + 1] > sizes[r] and not errors[r + 1] < errors[r]
         ]
+
+    @property
+    def unproven(self) -> list[int]:
+        """Rounds (0-based) in which another feature may be better by more than 1e-6."""
+        return [r for r, doubt in enumerate(self.doubts) if doubt.share > STATED_ACCURACY]
 
     @property
     def best_round(self) -> int:

@@ -155,7 +155,6 @@ class Search(ABC):
         already.
         """
         self._verify(path, range(len(path.kept)))
-        self._note_doubts(path)
 
     def _verify(self, path: SelectionPath, rounds: Sequence[int]) -> None:
         """Compare rounds with orthogonal factors, whose errors and weights replace wrong ones."""
@@ -181,12 +180,6 @@ class Search(ABC):
         path.relative_rounding = max(path.relative_rounding, share)
         if share > STATED_ACCURACY:
             path.uncertain = list(dict.fromkeys([*path.uncertain, *features]))
-
-    def _note_doubts(self, path: SelectionPath) -> None:
-        """Note the candidates that may have been better than the picks."""
-        for kept, doubt in zip(path.kept, path.doubts, strict=True):
-            if doubt.share > 0.0:
-                self._note(path, doubt.share, [kept[-1], doubt.feature])
 
     def measure_predictions(self, measure: LqoMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions after every round over all blocks."""

@@ -124,11 +124,12 @@ def test_no_pick_is_worse_than_the_doubt_of_its_round(kind, is_wide, monkeypatch
     n_checked = sum(doubt.was_checked for doubt in path.doubts)
     assert n_checked == 4
     refits = ExactRefits(*problem.labelled(), path.regularization)
-    assert_errors(refits, path, 1e-5)
+    assert_errors(refits, path, path.relative_rounding)
+    assert path.relative_rounding <= 1e-5
     for (*before, pick), doubt in zip(path.kept, path.doubts, strict=True):
         errors = [refits.error([*before, i]) for i in {*range(9)} - {*before}]
         assert share_missed(refits.error([*before, pick]), min(errors)) <= max(1e-9, doubt.share)
-    assert path.relative_rounding >= max(doubt.share for doubt in path.doubts)
+    assert path.unproven == [r for r, doubt in enumerate(path.doubts) if doubt.share > 1e-6]
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
