@@ -294,9 +294,9 @@ def _split(
     predicted: ArrayLike, further: Sequence[str]
 ) -> tuple[ArrayLike, Sequence[NDArray[np.float64]]]:
     """The scores, and the further columns beside them."""
-    if not further:
-        return predicted, ()
     values = np.asarray(predicted)
+    if values.ndim < 2:
+        return values, ()
     return values[:, 0], list(values[:, 1:].T)
 
 

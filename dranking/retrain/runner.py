@@ -147,7 +147,8 @@ def _run(run: Run, plan: Plan, record: RunRecord) -> Outcome:
     )
     outcome = Outcome(run.run_id, results, record.costs, aliases, notes, plan.stages, skipped)
     record.end(outcome)
-    record.note(run.work)
+    with only_warned("the end of the run could not be noted"):  # its version is stored
+        record.note(run.work)
     _finish(run, outcome, log, record)
     return outcome
 

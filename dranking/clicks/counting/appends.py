@@ -30,6 +30,7 @@ from dranking.clicks.rows.split_files import parts_of
 from dranking.clicks.sessions.nights import NEVER
 from dranking.clicks.sessions.runs import comparable
 from dranking.clicks.sessions.session_events import FRESH
+from dranking.clicks.sessions.sessions import NO_RESULT
 from dranking.clicks.store.manifest import ClicksManifest, NightTable, StoredRows
 from dranking.clicks.store.night_tables import (
     IDS,
@@ -116,7 +117,7 @@ def dropped_results(root: Place, file: StoredRows, first_day: int) -> StoredRows
     """The entry of a file of kept events, of which dropped nights lose theirs: a task.
 
     Of a session of a night before the first day only its hash and its time are left, so that a
-    later event of the session is known as one of a dropped night.
+    later event of the session is known as one of a dropped night, and counts nowhere.
     """
     rows = read_table(root, file.name, file.checksum)
     times = rows.column("time").to_numpy()
@@ -129,6 +130,7 @@ def dropped_results(root: Place, file: StoredRows, first_day: int) -> StoredRows
     empty = rows.take(pa.array(session.first[dropped]))
     columns: dict[str, Any] = {name: _default(name, empty.num_rows) for name in rows.column_names}
     columns |= {"session": empty.column("session"), "time": pa.array(began[dropped])}
+    columns["position"] = pa.array(np.full(empty.num_rows, NO_RESULT))
     whole = pa.concat_tables([stays, pa.table(columns).cast(rows.schema)]).unify_dictionaries()
     end, names = np.array([whole.num_rows]), rows.column_names
     rows = pa.table({name: parts_of(whole.column(name), end)[0] for name in names})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,9 @@ from dranking.clicks.sessions.row_sums import sums_if_fewer
 from dranking.clicks.sessions.runs import UNKNOWN, Runs, comparable
 from dranking.clicks.sessions.session_events import FRESH, OF_LOG, Ints, SessionEvents
 from dranking.clicks.store.night_tables import DOCUMENT, NIGHT, OPEN, USER
+
+NO_RESULT: Final = np.int32(-1)
+"""Position of the event that stands for a session of a dropped night; others are at least 0."""
 
 
 class SessionCounts(NamedTuple):
@@ -90,6 +93,7 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
     first_time, dropped = first_times(time, fresh, session, rules)
     last_time = -session.least(-time)
     log = SessionEvents.of(events, session.of_row)
+    dropped[log.session[log.position == NO_RESULT]] = True
     log = log.only(~dropped[log.session])
     known = session.any(~fresh)
     log = with_requests(log, len(session), found)

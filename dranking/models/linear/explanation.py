@@ -31,7 +31,7 @@ N_SHOWN = 10
 """Documents, and features of each, in the text of an explanation."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Explanation:
     """What each feature contributes to the scores of documents.
 

@@ -30,6 +30,10 @@ OTHER_QUERIES = (
 
 INSTEAD = {
     **dict.fromkeys(["early_stopping_rounds", "callbacks"], OTHER_QUERIES),
+    **dict.fromkeys(
+        ["eval_metric", "eval_at"],
+        "evals_result_ has NDCG@10, and dr.evaluate(ranker, later, metrics) all others",
+    ),
     "categorical_feature": "make columns of 0 and 1 of it first, as pandas.get_dummies does",
     "groups": "pass the query id of each row as qid=, or the sizes of the queries as group=",
     **dict.fromkeys(["sample_weight", "weight"], "pass query_weights=, one weight for each query"),
@@ -70,12 +74,14 @@ def as_elsewhere(fit: Callable[Arguments, Fitted]) -> Callable[Arguments, Fitted
             X = args[1] if len(args) > 1 else options.get("X")
             options["qid"] = _ids_of(options["group"], options.get("qid"), X, "group", "qid")
         options.pop("group", None)
-        if sets and "validation" in signature(fit).parameters:
+        ranker: Any = args[0]
+        vars(ranker).pop("evals_result_", None)
+        takes_steps = getattr(ranker, "_steps", True) is not None
+        if sets and takes_steps and "validation" in signature(fit).parameters:
             options.setdefault("validation", sets[0])
         with progress_of(verbose):
             fitted = fit(*args, **options)
         if sets:
-            ranker: Any = fitted
             ranker.evals_result_ = _measured(ranker, sets, options.get("executor"))
         return fitted
 
@@ -99,13 +105,21 @@ def _evaluation_sets(options: dict[str, Any]) -> list[Dataset]:
     sets, groups, ids = given.values()
     if sets is None:
         return []
-    if isinstance(sets, tuple):  # one pair
+    if isinstance(sets, Dataset) or (isinstance(sets, tuple) and not isinstance(sets[0], tuple)):
         sets, groups, ids = [sets], *(None if each is None else [each] for each in (groups, ids))
+    for name, each in (("eval_group", groups), ("eval_qid", ids)):
+        if each is not None and len(each) != len(sets):
+            raise UsageError(f"eval_set has {len(sets)} sets, and {name} has {len(each)} entries.")
     found = []
     for i, pair in enumerate(sets):
         if isinstance(pair, Dataset):
             found.append(pair)
             continue
+        if len(pair) != 2:
+            raise UsageError(
+                f"entry {i} of eval_set has {len(pair)} parts; give pairs of features and grades, "
+                "with eval_group= or eval_qid= beside them, or data sets."
+            )
         (X, y), qid = pair, None if ids is None else ids[i]
         if groups is not None:
             qid = _ids_of(groups[i], qid, X, "eval_group", "eval_qid")
@@ -126,6 +140,8 @@ def _ids_of(sizes: Any, qid: Any, X: Any, name: str, other: str) -> NDArray[np.i
     sizes = np.asarray(sizes)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 1).any():
         raise UsageError(f"{name} has the number of rows of each query, whole numbers above 0.")
+    if isinstance(X, Dataset):
+        raise UsageError(f"a data set holds its own query ids; pass it without {name}.")
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if sizes.sum() != n_rows:
         raise DataError(f"{name} has {sizes.sum():,} rows in all, and there are {n_rows:,}.")

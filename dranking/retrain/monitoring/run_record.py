@@ -73,7 +73,8 @@ class RunRecord:
             The registry, which names the champion; None if there is none that can be read.
         """
         file = work / RUNNING_NAME
-        with suppress(FileNotFoundError, ValueError, KeyError):  # none, or damaged by somebody
+        # There is none, or somebody has damaged it.
+        with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
             line = json.loads(read_bytes(file))
             if line["began"] not in [each.get("began") for each in _lines(work)]:
                 line["versions"]["champion"] = _champion(registry)
@@ -167,9 +168,12 @@ def last_success(work: Place) -> datetime | None:
 def _lines(work: Place) -> Iterator[dict[str, Any]]:
     """The ends of all runs in a working directory, oldest first, without lines that a kill cut."""
     file = work / RUNS_NAME
-    for line in read_bytes(file).decode().splitlines() if exists(file) else []:
+    content = read_bytes(file).decode(errors="replace") if exists(file) else ""
+    for line in content.splitlines():
         with suppress(ValueError):
-            yield json.loads(line)
+            found = json.loads(line)
+            if isinstance(found, dict):
+                yield found
 
 
 def _champion(registry: Registry | None) -> str | None:

@@ -196,6 +196,13 @@ def test_events_of_a_night_that_a_window_dropped_are_dropped(tmp_path):
     assert own == [{(ROWS[0]["query"], "gone")}, {("", ""), theirs}, {("", ""), theirs}]
     assert len(kept[1]) == 5 + 6
     assert facts.notes["sessions_before_window"] == 1
+    late = [{**row, "document": "late"} for row in pages("z", *["01T23:30"] * 2)]
+    for number, rows in enumerate((late, pages("d", "02T02:00")), start=3):
+        path = write_log(tmp_path / f"{number}", rows, "csv")
+        store, _ = build_clicks(path, place, log, append=True)
+    counts, of_queries = content(store)
+    assert of_queries == {(theirs[0], "2026-11-01"): 2, (theirs[0], "2026-11-02"): 8}
+    assert {key[:2] for key in counts} == {theirs, (theirs[0], "late")}
 
 
 def test_sessions_longer_than_the_longest_are_said(tmp_path):

@@ -59,7 +59,7 @@ def test_a_line_after_a_cut_one_is_whole(work, cut):
     assert last_success(work).isoformat() == "2026-11-04T03:15:00+00:00"
 
 
-@pytest.mark.parametrize("damaged", [b"{", b"{}"])
+@pytest.mark.parametrize("damaged", [b"{", b"{}", b"[]", b'{"began": "x", "versions": null}'])
 def test_every_run_has_one_line_whatever_has_ended_it(work, damaged):
     killed = RunRecord(run_id="a")
     killed.begin(work, None)
