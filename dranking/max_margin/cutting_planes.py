@@ -32,6 +32,7 @@ from dranking.models.training.checkpoint import (
     check_vectors,
 )
 from dranking.pairwise.coordinates import Coordinates
+from dranking.pairwise.minimise import check_proportion
 
 Array = NDArray[np.float64]
 Risk = Callable[[Array], tuple[float, Array]]
@@ -157,6 +158,8 @@ def minimise(
 
     Raises
     ------
+    UsageError
+        If lambda is far too small or far too large for the slope of the risk.
     DataError
         If the planes of the checkpoint contradict the objective of its weights.
     """
@@ -172,7 +175,10 @@ def minimise(
         _check_planes(at, planes)
     else:
         zeros = np.zeros(n)
-        value = visit(zeros)
+        value, slope = risk(zeros)
+        if slope.any():
+            check_proportion(regularization, float(np.linalg.norm(slope)))
+        planes.add(slope, value, zeros)
         at = Round(zeros, value, -np.inf, np.inf, tol * value, 0, 1.0)
     while at.n_iter < max_iter:
         accuracy = DUAL_ACCURACY * at.target_gap

@@ -150,8 +150,10 @@ class PairwiseObjective:
             loss_of_model, self._targets, Same(weights), Same(loss), name="loss"
         )
         value, gradient = self._tiles.sum(points, value_and_gradient, "loss")
+        # No loss is below 0: the sum of differences of large numbers rounds.
         return Point(
-            float(value) / self.n_pairs + 0.5 * self.regularization * float(weights @ weights),
+            max(float(value), 0.0) / self.n_pairs
+            + 0.5 * self.regularization * float(weights @ weights),
             gradient / self.n_pairs + self.regularization * weights,
             self._tiles.map_values(tangent_of, points, name="tangent"),
         )

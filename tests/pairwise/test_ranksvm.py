@@ -148,6 +148,15 @@ def test_a_regularization_beyond_reckoning_is_named(problem, loss, regularizatio
         ranker_of(loss, regularization).fit(problem.dataset())
 
 
+def test_no_sum_of_losses_is_below_0():
+    """Differences of large numbers, whose sum of squared hinges rounds below 0."""
+    far = [6620422656, 20185380]
+    X = [[0, 0, 2 * far[1]], [0, -far[0], -far[1]], [202.249, far[0], 0], [-202.249, *far]]
+    ranker = dr.RankSVM(1e-3).fit(X, [1, 1, 2, 0], qid=[0] * 4)
+    assert ranker.objective_ >= 0.0
+    assert ranker.gap_ >= 0.0
+
+
 @pytest.mark.parametrize("limit", [None, 1])
 def test_blocks_that_do_not_fit_are_read_in_every_pass(problem, limit, tmp_path, monkeypatch):
     dataset = problem.dataset(max_documents=20)

@@ -117,7 +117,7 @@ def prepared_rows(
         X, places, nullable = np.zeros((n_rows, 1)), used, np.zeros(1, dtype=np.bool_)
         origins = np.zeros(1)
     ids = np.zeros(n_rows, dtype=np.int64) if qid is None else qid
-    keys = X.column_names if is_table(X) else default_feature_names(len(read))
+    keys = X.column_names if is_table(X) else default_feature_names(len(origins))
     by_name = {key: origin for key, origin in zip(keys, origins.tolist(), strict=True) if origin}
     rows = as_dataset(X, None, qid=ids, nullable=nullable, origins=by_name)
     for block in rows.read_blocks(columns=places):

@@ -101,4 +101,5 @@ class GreedyRankRLSCV(GreedyRanker):
             "selected": self.selected_,
             "lqo_error": self.lqo_error_.tolist(),
             "relative_rounding": self.relative_rounding_,
+            "unproven_picks": [self.path_.kept[r][-1] for r in self.path_.unproven],
         }

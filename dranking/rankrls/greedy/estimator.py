@@ -97,6 +97,7 @@ class GreedyRanker(SelectingRanker):
         """The weights of the chosen path."""
         self.path_, self.selected_ = path, list(path.selected)
         self.relative_rounding_ = path.relative_rounding
+        _warn_of_unproven(path, dataset.feature_names)
         warn_of_rounding(path, dataset.feature_names)
         return path.coef(dataset.n_features)
 
@@ -270,8 +271,8 @@ SMALL_ERROR = 1e-4
 """Share of the error with no feature below which features predict nearly without error."""
 
 
-def warn_of_rounding(path: SelectionPath, feature_names: Sequence[str]) -> None:
-    """Give an `AccuracyWarning` if rounding may have moved errors or picks by more than 1e-6."""
+def _warn_of_unproven(path: SelectionPath, feature_names: Sequence[str]) -> None:
+    """Give an `AccuracyWarning` if other features than those picked may be as good or better."""
     if path.unproven:
         first = path.unproven[0]
         pick, other = path.kept[first][-1], path.doubts[first].feature
@@ -282,6 +283,10 @@ def warn_of_rounding(path: SelectionPath, feature_names: Sequence[str]) -> None:
             f"by themselves. Raise regularization, or scale the features ({SCALE}).",
             AccuracyWarning,
         )
+
+
+def warn_of_rounding(path: SelectionPath, feature_names: Sequence[str]) -> None:
+    """Give an `AccuracyWarning` if rounding may have moved errors by more than 1e-6."""
     if path.relative_rounding > STATED_ACCURACY:
         is_small = min(path.lqo_error, default=0.0) < SMALL_ERROR * path.initial_error
         reason = (

@@ -7,6 +7,8 @@ from scipy import sparse
 
 import dranking as dr
 from dranking.errors import UsageError
+from dranking.metrics.prediction_files import write_predictions
+from dranking.models.linear.explanation import explained_blocks, with_scores
 from dranking.models.linear.model import LinearModel
 from tests.reference.contributions import contributions_of
 
@@ -76,6 +78,17 @@ def test_a_missing_value_contributes_what_training_filled(X):
     mean = np.nanmean(gaps[:, 0])
     [told] = dr.to_model(ranker).explain(gaps[1:2]).contributions
     assert told[0] == pytest.approx(ranker.coef_[0] * mean, rel=1e-6)
+
+
+def test_a_model_without_weights_contributes_nothing(X, tmp_path):
+    model = MODEL.model_copy(update={"weights": (0.0,) * 4})
+    data = dr.from_arrays(X, None, qid=QID, feature_names=NAMES)
+    for rows in (X, sparse.csr_array(X), pd.DataFrame(X, columns=NAMES), data):
+        assert model.explain(rows).contributions.shape == (len(QID), 0)
+        np.testing.assert_array_equal(model.predict(rows), np.zeros(len(QID)))
+    predictions = ((block, with_scores(part)) for block, part in explained_blocks(model, data))
+    write_predictions(tmp_path / "told.csv", "csv", predictions)
+    assert pd.read_csv(tmp_path / "told.csv")["score"].tolist() == [0.0] * len(QID)
 
 
 def test_scores_of_dask_are_not_explained():

@@ -34,7 +34,9 @@ def mean_ndcg(scores, grades, sizes):
     return sum(found) / len(found)
 
 
-@pytest.mark.parametrize("ranker", [dr.RankRLS(), dr.SPD(sgd=FEW)], ids=repr)
+@pytest.mark.parametrize(
+    "ranker", [dr.RankRLS(), dr.SPD(sgd=FEW), dr.MaxMarginRanker()], ids=lambda r: type(r).__name__
+)
 def test_sizes_of_queries_and_evaluation_sets(ranker, rows):
     X, y = rows
     expected = ranker.fit(X, y, qid=QID).coef_
@@ -44,11 +46,13 @@ def test_sizes_of_queries_and_evaluation_sets(ranker, rows):
     for i, (features, grades) in enumerate((rows, later)):
         value = mean_ndcg(ranker.predict(features), grades, SIZES[:: 1 - 2 * i])
         assert ranker.evals_result_[f"valid_{i}"]["ndcg@10"] == [pytest.approx(value)]
-    assert [point.epoch for point in getattr(ranker, "learning_curve_", ())] in ([], [1, 2])
+    steps = [1, 2] if isinstance(ranker, dr.SPD) else []
+    assert [point.epoch for point in getattr(ranker, "learning_curve_", ())] == steps
     ranker.fit(X, y, qid=QID, eval_set=rows, eval_qid=QID)
     assert ranker.evals_result_["valid_0"]["ndcg@10"] == [
         pytest.approx(mean_ndcg(ranker.predict(X), y, SIZES))
     ]
+    assert not hasattr(ranker.fit(X, y, qid=QID), "evals_result_")
 
 
 @pytest.mark.parametrize(
@@ -57,13 +61,16 @@ def test_sizes_of_queries_and_evaluation_sets(ranker, rows):
         ({"group": SIZES[:-1]}, DataError, "group has 12 rows in all, and there are 15"),
         ({"group": [0.5] * 30}, UsageError, "whole numbers above 0"),
         ({"group": SIZES, "qid": QID}, UsageError, "group and qid both say"),
-        ({"qid": QID, "eval_set": "rows"}, UsageError, "eval_set has no queries"),
+        ({"qid": QID, "eval_set": 2}, UsageError, "eval_set has no queries"),
+        ({"qid": QID, "eval_set": 2, "eval_qid": [QID, QID]}, UsageError, "has 1 sets, .* 2 ent"),
+        ({"qid": QID, "eval_set": 3, "eval_qid": [QID]}, UsageError, "entry 0 of .* 3 parts"),
+        ({"qid": QID, "eval_metric": "map"}, TypeError, "no eval_metric: evals_result_ has NDCG"),
         ({"qid": QID, "early_stopping_rounds": 3}, TypeError, "no early_stopping_rounds: choose"),
     ],
 )
 def test_what_does_not_fit_together(arguments, error, words, rows):
     if "eval_set" in arguments:
-        arguments = {**arguments, "eval_set": [rows]}
+        arguments = {**arguments, "eval_set": [(*rows, QID)[: arguments["eval_set"]]]}
     with pytest.raises(error, match=words):
         dr.RankRLS().fit(*rows, **arguments)
 
