@@ -52,8 +52,10 @@ def print_evaluation(result: Any, as_json: bool) -> None:
         overlap = result.trained_on.as_json()
         print_json({**summary.as_json(), "error": result.error, "trained_on": overlap})
         return
-    rows = [*summary.metrics.items(), ("test error", result.error)]
-    print_table(f"{summary.n_queries:,} queries", ["metric", "mean"], rows)
+    n, excluded = summary.n_queries, summary.excluded
+    rows = [(name, mean, f"{n - excluded[name]:,}") for name, mean in summary.metrics.items()]
+    rows.append(("test error", result.error, ""))
+    print_table(f"{n:,} queries", ["metric", "mean", "queries that count"], rows)
     print_line(result.trained_on.text)
 
 

@@ -21,6 +21,9 @@ from dranking.files.writing.output_checks import check_output_directory, check_o
 if TYPE_CHECKING:
     from dranking.engine.executor import Executor
 
+MOST_EXPLAINED = 2_000
+"""Largest number of features whose contributions are written."""
+
 
 @grouped
 def predict(
@@ -135,6 +138,12 @@ def _predict_rows(
     if form == "directory":
         write_scores(fitted, dataset, output, overwrite=overwrite, executor=executor)
     elif explain:
+        if len(used_names(fitted)) > MOST_EXPLAINED:
+            raise UsageError(
+                f"--explain writes a column for each feature, and the model has "
+                f"{len(used_names(fitted)):,}, more than {MOST_EXPLAINED:,}. In Python, "
+                "model.explain(rows) takes the rows of interest."
+            )
         parts = explained_blocks(fitted, dataset, executor)
         explained = ((block, with_scores(part)) for block, part in parts)
         further = [f"contribution of {name}" for name in used_names(fitted)]

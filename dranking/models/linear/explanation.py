@@ -112,7 +112,7 @@ def explained(model: LinearModel, data: Any, *, qid: Any, executor: Any) -> Expl
 def explained_blocks(
     model: LinearModel, dataset: Dataset, executor: Any = None
 ) -> Iterator[tuple[QueryBlock, NDArray[np.float64]]]:
-    """Yield blocks and the contributions to their scores, in order, within bounded memory."""
+    """Yield blocks and the contributions to their scores, in order; zeros are numbers, too."""
     used = _used(model)
     steps = tuple(step.restricted(used) for step in model.preparation)
     columns, missing = locate_features(used_names(model), steps, dataset)
