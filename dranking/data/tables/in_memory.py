@@ -205,7 +205,14 @@ def rows_in_memory(  # noqa: PLR0913 - one call with keywords
     documents = None if doc_ids is None else as_ids(doc_ids, "doc_ids")
     _check_lengths(n_documents, qid=ids, y=relevance, doc_ids=documents)
     _check_lengths(features.shape[1], "columns", feature_names=names)
+    if origins == "auto" and sparse.issparse(features):
+        raise UsageError(
+            "shift: not for sparse features, whose zeros would be zeros no longer; give X.toarray()"
+            ", or leave shift out."
+        )
     subtracted = origins_of(ranges_in_memory(features, names), names, origins, "X")
+    if len(subtracted) and sparse.issparse(features):
+        features = features.toarray()
     check_relevance(relevance)
     may_miss = np.broadcast_to(nullable, len(names))
     query_ptr = np.append(run_starts(ids), n_documents)

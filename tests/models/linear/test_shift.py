@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 
 import dranking as dr
+from dranking.data.tables.numeric_values import less_origins
 from dranking.errors import DataWarning
 
 START = 1_700_000_000
@@ -106,3 +108,22 @@ def test_data_whose_values_were_merged_is_refused(tmp_path):
     (tmp_path / "rows.txt").write_text("1 qid:1 1:2\n0 qid:1 1:3\n")
     with pytest.raises(dr.UsageError, match=r"shift: only for tables, but .*rows\.txt is text"):
         dr.ingest(tmp_path / "rows.txt", tmp_path / "o", rows=dr.RowRules(shift="auto"))
+
+
+def test_sparse_rows_are_scored_less_the_origin():
+    ranker = dr.RankRLS().fit(TRAIN, shift="auto")
+    rows = LATER[COLUMNS].to_numpy(np.float64)
+    rows[3] = 0.0
+    found = ranker.predict(sparse.csr_array(rows))
+    np.testing.assert_array_equal(found, ranker.predict(rows))
+    with pytest.raises(dr.UsageError, match="shift: not for sparse features"):
+        dr.from_arrays(sparse.csr_array(rows), None, LATER.qid, shift="auto")
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint64"])
+def test_the_difference_to_an_origin_does_not_wrap(kind):
+    ends = np.iinfo(kind)
+    values = np.array([ends.min, ends.max], dtype=kind)
+    found = less_origins(values, [float(START)])
+    expected = [float(ends.min - START), float(ends.max - START)]
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
