@@ -86,10 +86,8 @@ def prepared_rows(
         # Tables of filled values have the features that tell of gaps; others have their sources.
         likely = [*source_names(names, steps), *source_names(names, scalings_of(steps))]
         X = as_table(with_columns(X, [likely[i] for i in [*used, *(used + len(names))]]))
-    record = recorded_steps([("the table", X.schema)], ()) if is_table(X) else ()
+    record = _record_of(X, names, steps, used)
     is_filled = filled_of(record) is not None
-    if is_table(X) and not is_filled:
-        _check_no_indicators(names, steps, used, X.column_names)
     # Several columns of a model may be forms of one feature.
     sources = source_names(names, scalings_of(steps) if is_filled else steps)
     columns = {name: i for i, name in enumerate(dict.fromkeys(sources))}
@@ -138,6 +136,16 @@ def _column(X: Any, name: str) -> Any:
     if name not in table.column_names:
         raise DataError(f"the table has no column {name!r} of query ids.")
     return table[name]
+
+
+def _record_of(X: Any, names: Sequence[str], steps: Steps, used: NDArray[np.intp]) -> Steps:
+    """The steps, without their features, that a table records; raw ones must hold no indicators."""
+    if not is_table(X):
+        return ()
+    record = recorded_steps([("the table", X.schema)], ())
+    if filled_of(record) is None:
+        _check_no_indicators(names, steps, used, X.column_names)
+    return record
 
 
 def _check_no_indicators(

@@ -163,6 +163,11 @@ def test_a_model_whose_weights_are_all_zero_scores_zero():
     rows = TRAIN[["qid", "relevance"]].assign(a=TRAIN.qid.astype(float), b=1.0)
     ranker = dr.RankRLS().fit(rows)
     assert not ranker.coef_.any()
-    for data in (rows, rows[["a", "b"]].to_numpy()):
-        for scorer in (ranker, ranker.to_model()):
-            np.testing.assert_array_equal(scorer.predict(data), np.zeros(len(rows)))
+    model, zeros = ranker.to_model(), np.zeros(len(rows))
+    for found in (
+        ranker.predict(rows),
+        ranker.predict(rows[["a", "b"]].to_numpy()),
+        model.predict(rows),
+        model.predict(np.empty((len(rows), 0))),
+    ):
+        np.testing.assert_array_equal(found, zeros)
