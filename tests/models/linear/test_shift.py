@@ -1,5 +1,7 @@
 """Origins that are subtracted before float32, against columns from which they are taken by hand."""
 
+from decimal import Decimal
+
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ from scipy import sparse
 import dranking as dr
 from dranking.data.tables.numeric_values import less_origins
 from dranking.errors import DataWarning
+from dranking.models.scorers import needed_columns
 
 START = 1_700_000_000
 
@@ -164,7 +167,8 @@ def test_whole_numbers_of_32_bits_decimals_and_folders_have_origins(tmp_path):
         assert data.fill.origins == origins
     table = pa.Table.from_pandas(TRAIN, preserve_index=False)
     for kind in (pa.decimal128(12, 1), pa.decimal128(30, 1)):
-        decimals = table.set_column(2, "sec", table["sec"].cast(kind))
+        numbers = pa.array(map(Decimal, TRAIN.sec.tolist()), kind)
+        decimals = table.set_column(2, "sec", numbers)
         pq.write_table(decimals, tmp_path / "decimals.parquet")
         for source in (decimals, tmp_path / "decimals.parquet"):
             assert dr.open_dataset(source, shift="auto").fill.origins == origins
@@ -202,3 +206,13 @@ def test_origins_that_cannot_be_found_are_an_error(tmp_path):
     (tmp_path / "rows.txt").write_text("1 qid:1 1:2\n0 qid:1 1:3\n")
     with pytest.raises(dr.UsageError, match=r"shift: only for tables, but .*rows\.txt is text"):
         dr.RankRLS().fit(tmp_path / "rows.txt", shift="auto")
+
+
+def test_two_models_with_other_origins_read_no_table_together():
+    shifted = dr.RankRLS().fit(TRAIN, shift="auto").to_model()
+    plain = dr.RankRLS().fit(by_hand(TRAIN)).to_model()
+    for pair in ([shifted, plain], [plain, shifted]):
+        with pytest.raises(dr.UsageError, match=r"from column 'sec'.*no data serves both"):
+            needed_columns(pair)
+    of_x = dr.RankRLS().fit(TRAIN.drop(columns="sec")).to_model()
+    assert needed_columns([of_x, shifted]).origins == {"sec": START}
