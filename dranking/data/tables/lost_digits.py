@@ -45,8 +45,8 @@ def warn_of_lost_digits(ranges: Mapping[str, Range], where: str) -> None:
         warn_user(
             f"{where}: features are kept in float32, which rounds {listed(lost)}: values that "
             "differ become equal. Train from the table with --shift auto (in Python shift='auto', "
-            "for retrain data.shift), which subtracts the least value before; or subtract it "
-            "yourself.",
+            "for tune in open_dataset, for retrain data.shift), which subtracts the least value "
+            "before; or subtract it yourself.",
             DataWarning,
         )
 

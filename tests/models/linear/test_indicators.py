@@ -133,6 +133,10 @@ def test_what_cannot_be_told(tmp_path):
     plain, _ = dr.ingest(LATER, tmp_path / "other.zarr", rows=dr.RowRules(null="zero"))
     with pytest.raises(dr.DataError, match=r"lacks 2 of .*missing\(rating\)"):
         model.predict(plain)
+    with pytest.raises(
+        dr.DataError, match=r"of 3 feature\(s\) were filled.*: rating, age, votes\."
+    ):
+        dr.RankRLS(normalize="query-minmax").fit(TRAIN, **RULES)
     with pytest.raises(dr.UsageError, match="solr cannot tell that a value is missing"):
         dr.export_model(model, "solr")
 

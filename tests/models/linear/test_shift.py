@@ -216,3 +216,20 @@ def test_two_models_with_other_origins_read_no_table_together():
             needed_columns(pair)
     of_x = dr.RankRLS().fit(TRAIN.drop(columns="sec")).to_model()
     assert needed_columns([of_x, shifted]).origins == {"sec": START}
+
+
+@pytest.mark.filterwarnings("ignore:.*features are kept in float32")
+def test_later_data_is_read_as_earlier_data_without_origins(tmp_path):
+    rules, place = dr.RowRules(shift="auto"), tmp_path / "plain.zarr"
+    dr.ingest(TRAIN, place)
+    with pytest.warns(DataWarning, match=r"shift: nothing was subtracted .*plain\.zarr"):
+        grown, _ = dr.ingest(LATER, place, rows=rules, append=True)
+    assert grown.fill is None
+    found = np.concatenate([b.features[:, 0] for b in grown.read_blocks()])
+    expected = pd.concat([TRAIN, LATER]).sec.to_numpy().astype(np.float32)
+    np.testing.assert_array_equal(found, expected)
+    filled = dr.RankRLS().fit(TRAIN, null="zero").to_model()
+    known = dr.RowRules(shift="auto", null_from=filled)
+    with pytest.warns(DataWarning, match="shift: nothing was subtracted .*what null_from names"):
+        fresh, _ = dr.ingest(LATER, tmp_path / "fresh.zarr", rows=known)
+    assert not fresh.fill.origins
