@@ -135,8 +135,8 @@ def origins(scorers: Sequence[Any]) -> dict[str, float]:
                 raise UsageError(
                     f"one model subtracts {found[name]:.17g} from column {name!r} before the "
                     f"conversion to float32, and the other {origin:.17g}, so that no data serves "
-                    "both. Score the rows with each model (dranking predict), and compare the "
-                    "scores: give those of the champion in place of its model."
+                    "both. Score the rows with the champion first (dranking predict), and give these "
+                    "scores in place of the champion."
                 )
     return {name: origin for name, origin in found.items() if origin}
 
