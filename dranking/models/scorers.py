@@ -135,8 +135,8 @@ def origins(scorers: Sequence[Any]) -> dict[str, float]:
                 raise UsageError(
                     f"one model subtracts {found[name]:.17g} from column {name!r} before the "
                     f"conversion to float32, and the other {origin:.17g}, so that no data serves "
-                    "both. Score the rows with the champion first (dranking predict), and give these "
-                    "scores in place of the champion."
+                    "both. Score the rows with the champion first (dranking predict), and give "
+                    "these scores in its place."
                 )
     return {name: origin for name, origin in found.items() if origin}
 
