@@ -228,7 +228,7 @@ def test_later_data_is_read_as_earlier_data_without_origins(tmp_path):
     found = np.concatenate([b.features[:, 0] for b in grown.read_blocks()])
     expected = pd.concat([TRAIN, LATER]).sec.to_numpy().astype(np.float32)
     np.testing.assert_array_equal(found, expected)
-    filled = dr.RankRLS().fit(TRAIN, null="zero").to_model()
+    filled = dr.open_dataset(TRAIN, null="zero")
     known = dr.RowRules(shift="auto", null_from=filled)
     with pytest.warns(DataWarning, match="shift: nothing was subtracted .*what null_from names"):
         fresh, _ = dr.ingest(LATER, tmp_path / "fresh.zarr", rows=known)
