@@ -236,7 +236,8 @@ def columns_of_collection(
     if is_dask_frame(X):
         _check_no_indicators(names, steps, used, set(map(str, X.columns)))
         check_features_there(sources, set(map(str, X.columns)))
-        return sources
+        # A table without columns would have no rows.
+        return sources or [str(name) for name in X.columns[:1]]
     there = {name: i for i, name in enumerate(dict.fromkeys(source_names(names, steps)))}
     _check_width(X, list(there), model)
     return np.array([there[name] for name in sources], dtype=np.intp)

@@ -1,5 +1,6 @@
 """Features that tell of missing values, against columns of zeros and ones that are made by hand."""
 
+import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import polars as pl
@@ -173,5 +174,8 @@ def test_a_model_whose_weights_are_all_zero_scores_zero():
         ranker.predict(rows[["a", "b"]].to_numpy()),
         model.predict(rows),
         model.predict(np.empty((len(rows), 0))),
+        ranker.predict(dd.from_pandas(rows, npartitions=2)).compute(),
+        model.predict(dd.from_pandas(rows, npartitions=2)).compute(),
+        ranker.predict(da.from_array(rows[["a", "b"]].to_numpy(), chunks=(70, 1))).compute(),
     ):
         np.testing.assert_array_equal(found, zeros)
