@@ -111,7 +111,7 @@ def with_known_values(run: Run, parts: Parts) -> Parts:
 def _other_origins(run: Run, origins: dict[str, float], of_champion: bool) -> UsageError:
     """The error if the champion subtracts origins and the data does not, or the other way."""
     name, origin = next(iter(origins.items()))
-    sides = [f"{origin:.17g} is subtracted", "nothing is"]
+    sides = [f"{origin:.17g} is subtracted", "nothing is subtracted"]
     data, champion = reversed(sides) if of_champion else sides
     return UsageError(
         f"data.shift is {run.config.data.shift}, so that from column {name!r} of the data {data} "
