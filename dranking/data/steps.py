@@ -225,7 +225,8 @@ def check_none_filled_within(
 
     A value filled in from outside the query would move the values of its other documents.
     """
-    pairs = zip(names, fill.gaps, within_query(scalings, names), strict=True)
+    gaps = np.asarray(fill.gaps, dtype=np.bool_) & ~fill.indicators  # which are never scaled
+    pairs = zip(names, gaps, within_query(scalings, names), strict=True)
     both = [name for name, gap, is_within in pairs if gap and is_within]
     if both:
         raise DataError(

@@ -34,7 +34,12 @@ from dranking.ingestion.gathering import results_of
 from dranking.ingestion.ingest_plan import IngestFacts, Request, make_plan, open_source
 from dranking.ingestion.open import as_paths
 from dranking.ingestion.open_rows import OpenedRows, is_collection
-from dranking.ingestion.rows.row_rules import DEFAULT_ROWS, RowRules, known_fill
+from dranking.ingestion.rows.row_rules import (
+    DEFAULT_ROWS,
+    RowRules,
+    known_fill,
+    origins_of_columns,
+)
 from dranking.ingestion.rows.scratch import Scratch
 from dranking.ingestion.rows.segments import Written, write_segments
 from dranking.ingestion.segment_memory import in_turns
@@ -137,6 +142,14 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     ):
         before = StoredDataset(output) if append else None
         known_fill(rows, before)  # raises before any work
+        earlier = before or rows.null_from
+        if earlier is not None and rows.shift == "auto" and not origins_of_columns(earlier):
+            warn_user(
+                f"shift: nothing was subtracted from the columns of "
+                f"{'what null_from names' if before is None else before.path}, and later data is "
+                "read as earlier data was. To find origins, ingest all of the data anew.",
+                DataWarning,
+            )
         opened = open_source(request, scratch_place, before)
         for key in range(MAX_KEYS):
             try:

@@ -127,7 +127,7 @@ def open_source(
     permits, known_values = request.rows.null != "error", known_fill(request.rows, before)
     nullable = permits or known_values is not None
     columns = request.columns
-    if request.rows.shift == "auto" and not columns.origins:
+    if request.rows.shift == "auto" and before is None and not columns.origins:
         columns = columns.shifted_if(True)
     if known_values is not None:
         columns = replace(columns, origins=origins_of_columns(known_values))

@@ -121,9 +121,9 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords
             f"null: only for text and tables, but {paths[0]} is a dataset directory, whose missing "
             "values were filled when it was ingested."
         )
-    if rule.shift == "auto" and form != "parquet":
-        raise UsageError(f"shift: only for tables, but {paths[0]} is {form}.")
     columns = columns.nullable_if(rule.permits).shifted_if(rule.shift == "auto")
+    if columns.origins == "auto" and form != "parquet":
+        raise UsageError(f"shift: only for tables, but {paths[0]} is {form}.")
     if form == "parquet":
         from dranking.data.parquet.dataset import ParquetDataset
 

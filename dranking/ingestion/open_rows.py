@@ -100,10 +100,8 @@ def open_parquet(
     files = find_files(sources, where)
     starts = range(0, len(files), FOOTERS_AT_ONCE)
     groups: list[list[FoundFile]] = [files[start : start + FOOTERS_AT_ONCE] for start in starts]
-    tasks = [
-        executor.submit(read_footers, group, tuple(rules.asked.folder_features), name="plan")
-        for group in groups
-    ]
+    keys, of_all = tuple(rules.asked.folder_features), rules.asked.origins == "auto"
+    tasks = [executor.submit(read_footers, group, keys, of_all, name="plan") for group in groups]
     footers: list[ReadFooter] = [
         footer for group in results_of(executor, tasks, "plan") for footer in group
     ]

@@ -22,7 +22,7 @@ from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, UsageError
 from dranking.ingestion.dask_collections import as_dataset
 from dranking.ingestion.open import open_dataset
-from dranking.ingestion.rows.row_rules import origins_of_columns
+from dranking.ingestion.rows.row_rules import origins_of_columns, raw_columns_of
 from dranking.metrics.conventions import Convention
 from dranking.metrics.per_query import PerQuery
 from dranking.models.given_scores import given_scores, map_given_scores, scores_beside
@@ -117,13 +117,28 @@ def nullable_features(*scorers: Any) -> Collection[str]:
 
 
 def origins(scorers: Sequence[Any]) -> dict[str, float]:
-    """Numbers that linear models subtract from columns of tables, by name."""
+    """Numbers that linear models subtract from columns of tables, by name.
+
+    Raises
+    ------
+    UsageError
+        If two models subtract different numbers from one column, of which one may be 0.
+    """
     found: dict[str, float] = {}
     for scorer in scorers:
         model = scorer.fitted_model() if hasattr(scorer, "fitted_model") else scorer
-        if isinstance(model, LinearModel):
-            found |= origins_of_columns(model)
-    return found
+        if not isinstance(model, LinearModel):
+            continue
+        own = dict.fromkeys(raw_columns_of(model), 0.0) | origins_of_columns(model)
+        for name, origin in own.items():
+            if found.setdefault(name, origin) != origin:
+                raise UsageError(
+                    f"one model subtracts {found[name]:.17g} from column {name!r} before the "
+                    f"conversion to float32, and the other {origin:.17g}, so that no data serves "
+                    "both. Score the rows with the champion first (dranking predict), and give "
+                    "these scores in its place."
+                )
+    return {name: origin for name, origin in found.items() if origin}
 
 
 def needed_features(scorer: Any) -> Collection[str] | None:

@@ -90,7 +90,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     ----------
     train
         Labelled queries: a data set, a table as `dranking.from_table` takes it, a dask
-        DataFrame with the columns ``relevance`` and ``qid``, or a path.
+        DataFrame with the columns ``relevance`` and ``qid``, or a path. Where float32 would merge
+        values, give ``dranking.open_dataset(table, shift="auto")``.
     grid
         Values of lambda to try, each above 0; or the values of several parameters by name, which
         are tried in all combinations, as in ``{"regularization": [1, 8], "normalize": ["none",

@@ -17,8 +17,14 @@ from dranking.data.parquet.listing import list_parquet, parts_below
 from dranking.data.parquet.part import ParquetPart, column_bytes, column_ranges, read_footer
 from dranking.data.parquet.where import matching
 from dranking.data.tables.columns import Layout
-from dranking.data.tables.lost_digits import Origins, Range, origins_of
-from dranking.errors import DataError
+from dranking.data.tables.lost_digits import (
+    Origins,
+    Range,
+    may_lose_digits,
+    no_lists,
+    origins_of,
+)
+from dranking.errors import DataError, listed
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import at_once
 from dranking.files.table_formats import check_no_table_format
@@ -95,7 +101,9 @@ def folder_values(names: Sequence[str]) -> dict[str, str]:
     return {unquote(key): unquote(value) for key, value in pairs if value != DEFAULT_PARTITION}
 
 
-def read_footers(files: Sequence[FoundFile], folder_features: Sequence[str]) -> list[ReadFooter]:
+def read_footers(
+    files: Sequence[FoundFile], folder_features: Sequence[str], of_all: bool = False
+) -> list[ReadFooter]:
     """Read the footers of some files: a task. Files behind URLs are read side by side.
 
     Parameters
@@ -104,24 +112,26 @@ def read_footers(files: Sequence[FoundFile], folder_features: Sequence[str]) -> 
         The files.
     folder_features
         Keys of folders whose values, which must be numbers, are features.
+    of_all
+        Whether the ranges of columns are those of all rows, or of a few files and row groups.
 
     Raises
     ------
     DataError
         If a file cannot be read, lies in no folder with such a key, or has a column of that name.
     """
-    read = partial(_read_footer, folder_features=folder_features)
+    read = partial(_read_footer, folder_features=folder_features, of_all=of_all)
     ends = {0, len(files) - 1}
-    numbered = [(file, number in ends) for number, file in enumerate(files)]
+    numbered = [(file, of_all or number in ends) for number, file in enumerate(files)]
     if all(is_local(file.place) for file in files):
         return [read(each) for each in numbered]
     return at_once(read, numbered)
 
 
 def _read_footer(
-    file_and_end: tuple[FoundFile, bool], folder_features: Sequence[str]
+    file_and_ranges: tuple[FoundFile, bool], folder_features: Sequence[str], of_all: bool
 ) -> ReadFooter:
-    file, is_end = file_and_end
+    file, has_ranges = file_and_ranges
     footer = read_footer(file.place)
     schema = footer.schema
     constants = tuple((key, _number(file, key, schema)) for key in folder_features)
@@ -129,36 +139,61 @@ def _read_footer(
         schema = schema.append(pa.field(key, pa.float64()))
     part = replace(footer.part, constants=constants)
     n_bytes = np.append(column_bytes(footer), np.zeros(len(constants), np.int64))
-    ranges = column_ranges(footer) if is_end else None
+    ranges = column_ranges(footer, of_all) if has_ranges else None
     return ReadFooter(part, schema.serialize().to_pybytes(), n_bytes, ranges)
 
 
 def ranges_of(footers: Sequence[ReadFooter], names: Sequence[str]) -> dict[str, Range]:
-    """Range of the values of some columns in all files; of columns of which the footers know it."""
+    """Range of the values of some columns in the files whose footers were asked for ranges.
+
+    It is (NaN, NaN) for columns of which some footer does not know it; columns without any value
+    have none.
+    """
     by_schema: dict[bytes, NDArray[np.float64]] = {}
     for footer in footers:
         ends = footer.column_ranges
         if ends is not None:
             known = by_schema.get(footer.schema, ends)
-            low, high = np.fmin(known[:, 0], ends[:, 0]), np.fmax(known[:, 1], ends[:, 1])
+            low, high = np.minimum(known[:, 0], ends[:, 0]), np.maximum(known[:, 1], ends[:, 1])
             by_schema[footer.schema] = np.stack([low, high], axis=1)
-    found: dict[str, Range] = {}
+    ends_of: dict[str, list[Range]] = {}
     for schema, ranges in by_schema.items():
-        there = pa.ipc.read_schema(pa.py_buffer(schema)).names
+        there = pa.ipc.read_schema(pa.py_buffer(schema))
         # Columns of folders come last in the schema, and the file does not hold them.
-        for name, (low, high) in zip(there, ranges.tolist(), strict=False):
-            if low <= high:
-                least, most = found.get(name, (low, high))
-                found[name] = (min(least, low), max(most, high))
-    return {name: found[name] for name in names if name in found}
+        for field, (low, high) in zip(there, ranges.tolist(), strict=False):
+            if may_lose_digits(field.type) and not low > high:
+                ends_of.setdefault(field.name, []).append((low, high))
+    for footer in footers:
+        for key, value in footer.part.constants:
+            ends_of.setdefault(key, []).append((value, value))
+    found = {name: np.array(ends_of[name]) for name in names if name in ends_of}
+    return {n: (float(e[:, 0].min()), float(e[:, 1].max())) for n, e in found.items()}
 
 
 def with_origins(layout: Layout, footers: Sequence[ReadFooter], wanted: Origins) -> Layout:
-    """The layout with the numbers to subtract from columns; see `origins_of`."""
+    """The layout with the numbers to subtract from columns; see `origins_of`.
+
+    Raises
+    ------
+    UsageError
+        If origins are to be found in lists.
+    DataError
+        If origins are to be found in columns whose range the footers do not know.
+    """
+    where = footers[0].part.name
     if layout.width is not None:
+        if wanted == "auto":
+            raise no_lists(where)
         return layout
     ranges = ranges_of(footers, layout.columns)
-    found = origins_of(ranges, layout.columns, wanted, footers[0].part.name)
+    unknown = [name for name, (low, _) in ranges.items() if np.isnan(low)]
+    if unknown and wanted == "auto":
+        raise DataError(
+            f"{where}: shift looks for the least value of each column in the statistics of the "
+            f"files, and there is none of {listed(unknown)}. Write the files with statistics, or "
+            "give the table in memory."
+        )
+    found = origins_of(ranges, layout.columns, wanted, where)
     return replace(layout, origins=found)
 
 

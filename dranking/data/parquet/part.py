@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -27,6 +28,10 @@ BUFFER_BYTES = 65_536
 
 MAX_PAGE_BYTES = 6 * 10**6
 """Most memory that the pages of a column take at a time, if they have the usual megabyte."""
+
+
+NUMBERS = ("INT32", "INT64", "DOUBLE", "FIXED_LEN_BYTE_ARRAY")
+"""Physical types of numbers that float32 may merge; decimals are among them."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +136,20 @@ def column_bytes(footer: Footer) -> NDArray[np.int64]:
     return found
 
 
-def column_ranges(footer: Footer) -> NDArray[np.float64]:
-    """Range of the 64-bit and whole numbers of each column, in the first and last row group.
+def column_ranges(footer: Footer, of_all: bool) -> NDArray[np.float64]:
+    """Range of the 64-bit, whole and decimal numbers of each column.
+
+    Parameters
+    ----------
+    footer
+        The file.
+    of_all
+        Whether all row groups count, or the first and last alone, which tell how far values lie.
 
     Returns
     -------
-    (n_columns, 2) float64 least and largest value; NaN where the footer does not say.
+    (n_columns, 2) float64 least and largest value; NaN where the footer does not say, and infinity
+    and its negative where there is no value.
 
     Raises
     ------
@@ -144,25 +157,36 @@ def column_ranges(footer: Footer) -> NDArray[np.float64]:
         If the footer is damaged.
     """
     metadata, names = footer.metadata, footer.schema.names
-    found: dict[int, tuple[float, float]] = {}
+    found: dict[int, list[tuple[float, float]]] = {}
     position = {name: number for number, name in enumerate(names)}
     with explained(footer.part.path):
-        for group in {0, metadata.num_row_groups - 1} if metadata.num_row_groups else ():
+        ends = range(metadata.num_row_groups)
+        for group in ends if of_all else {*ends[:1], *ends[-1:]}:
             row_group = metadata.row_group(group)
             for leaf in map(row_group.column, range(metadata.num_columns)):
                 number = position.get(leaf.path_in_schema)
-                if number is None or leaf.physical_type not in ("INT32", "INT64", "DOUBLE"):
-                    continue
-                known = leaf.statistics
-                if known is None or not known.has_min_max:
-                    continue
-                low, high = known.min, known.max
-                if isinstance(low, int | float):
-                    least, most = found.get(number, (low, high))
-                    found[number] = (min(least, low), max(most, high))
-    unknown = (np.nan, np.nan)
-    ends = [found.get(number, unknown) for number in range(len(names))]
-    return np.array(ends, dtype=np.float64).reshape(-1, 2)
+                if number is not None and leaf.physical_type in NUMBERS:
+                    found.setdefault(number, []).append(_chunk_range(leaf, metadata.created_by))
+    ranges = np.full((len(names), 2), np.nan)
+    for number, of_groups in found.items():
+        low, high = np.array(of_groups, dtype=np.float64).T
+        ranges[number] = low.min(), high.max()  # NaN if one of them is
+    return ranges
+
+
+def _chunk_range(column: pq.ColumnChunkMetaData, writer: str | None) -> tuple[float, float]:
+    """Least and largest value of a column of a row group, see `column_ranges`."""
+    known = column.statistics
+    if known is None:
+        return np.nan, np.nan
+    if known.has_min_max:
+        low, high = known.min, known.max
+        is_known = isinstance(low, int | float | Decimal)
+        return (float(low), float(high)) if is_known else (np.nan, np.nan)
+    is_empty = known.has_null_count and known.num_values == 0
+    # Arrow passes over NaN, other writers then leave out the statistics of the others, too.
+    is_empty |= (writer or "").startswith("parquet-cpp-arrow")
+    return (np.inf, -np.inf) if is_empty else (np.nan, np.nan)
 
 
 def _reader_bytes(column: pq.ColumnChunkMetaData) -> int:

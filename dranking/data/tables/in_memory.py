@@ -24,7 +24,13 @@ from dranking.data.tables.any_table import as_table, check_index, is_table
 from dranking.data.tables.columns import TABLE, find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import as_ids, check_no_null, row_place
-from dranking.data.tables.lost_digits import NO_ORIGINS, Origins, origins_of, ranges_in_memory
+from dranking.data.tables.lost_digits import (
+    NO_ORIGINS,
+    Origins,
+    no_lists,
+    origins_of,
+    ranges_in_memory,
+)
 from dranking.data.tables.numeric_values import (
     Nullable,
     as_float32,
@@ -205,7 +211,14 @@ def rows_in_memory(  # noqa: PLR0913 - one call with keywords
     documents = None if doc_ids is None else as_ids(doc_ids, "doc_ids")
     _check_lengths(n_documents, qid=ids, y=relevance, doc_ids=documents)
     _check_lengths(features.shape[1], "columns", feature_names=names)
+    if origins == "auto" and sparse.issparse(features):
+        raise UsageError(
+            "shift: not for sparse features, whose zeros would be zeros no longer; give X.toarray()"
+            ", or leave shift out."
+        )
     subtracted = origins_of(ranges_in_memory(features, names), names, origins, "X")
+    if len(subtracted) and sparse.issparse(features):
+        features = features.toarray()
     check_relevance(relevance)
     may_miss = np.broadcast_to(nullable, len(names))
     query_ptr = np.append(run_starts(ids), n_documents)
@@ -296,6 +309,8 @@ def from_table(
     names = layout.feature_names
     steps = recorded_steps([(TABLE, table.schema)], names)
     wanted = {} if fill_of(steps) is not None else columns.origins
+    if wanted == "auto" and layout.width is not None:
+        raise no_lists(TABLE)
     ranges = ranges_in_memory(table, layout.columns)
     layout = replace(layout, origins=origins_of(ranges, layout.columns, wanted, TABLE))
     ids = concat_ids([table], layout.roles.qid, layout.qid_is_text)

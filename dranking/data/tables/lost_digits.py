@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dranking.errors import DataWarning, listed, warn_user
+from dranking.errors import DataWarning, UsageError, listed, warn_user
 
 Origins: TypeAlias = Mapping[str, float] | Literal["auto"]
 """Numbers to subtract from columns, by name; or those that are found in the data."""
@@ -45,8 +45,8 @@ def warn_of_lost_digits(ranges: Mapping[str, Range], where: str) -> None:
         warn_user(
             f"{where}: features are kept in float32, which rounds {listed(lost)}: values that "
             "differ become equal. Train from the table with --shift auto (in Python shift='auto', "
-            "for retrain data.shift), which subtracts the least value before; or subtract it "
-            "yourself.",
+            "for tune in open_dataset, for retrain data.shift), which subtracts the least value "
+            "before; or subtract it yourself.",
             DataWarning,
         )
 
@@ -84,15 +84,35 @@ def ranges_in_memory(features: Any, names: Sequence[str]) -> dict[str, Range]:
     if isinstance(features, pa.Table):
         for name in names:
             kind = features.schema.field(name).type
-            if pa.types.is_float64(kind) or pa.types.is_integer(kind):
+            if may_lose_digits(kind):
                 ends = pc.min_max(features[name]).as_py()
                 if ends["min"] is not None:
                     found[name] = (float(ends["min"]), float(ends["max"]))
-    elif isinstance(features, np.ndarray) and features.size and features.dtype.itemsize > 4:
+    elif isinstance(features, np.ndarray) and features.size and _is_wide(features.dtype):
         with np.errstate(invalid="ignore"):  # missing values are NaN, and have no part in a range
             ends = np.stack([np.fmin.reduce(features), np.fmax.reduce(features)], axis=1)
         found = dict(zip(names, map(tuple, ends.astype(np.float64).tolist()), strict=True))
     return found
+
+
+def may_lose_digits(kind: pa.DataType) -> bool:
+    """Whether float32 lacks some numbers of a type, so that their range must be known."""
+    if pa.types.is_integer(kind):
+        return bool(kind.bit_width > 16)
+    return bool(pa.types.is_float64(kind) or pa.types.is_decimal(kind))
+
+
+def no_lists(where: str) -> UsageError:
+    """The error if origins are asked for, and features are one column of lists."""
+    return UsageError(
+        f"shift: not for features in a column of lists, as in {where}; write one column for each "
+        "feature, or leave shift out."
+    )
+
+
+def _is_wide(kind: np.dtype[Any]) -> bool:
+    """Whether float32 lacks some numbers of a type."""
+    return kind.itemsize > 4 or (kind.kind in "iu" and kind.itemsize > 2)
 
 
 def _loses_digits(low: float, high: float) -> bool:

@@ -75,7 +75,9 @@ def less_origins(values: NDArray[Any], origins: Any) -> NDArray[Any]:
         return values
     whole = np.asarray(origins)
     if values.dtype.kind in "iu" and np.all(whole == np.rint(whole)) and np.all(abs(whole) < 2**62):
-        return np.asarray(values.astype(np.int64) - whole.astype(np.int64))
+        limit = 2**62  # the difference of such numbers is within int64
+        if not values.size or (values.min() >= -limit and values.max() <= limit):
+            return np.asarray(values.astype(np.int64) - whole.astype(np.int64))
     return np.asarray(values.astype(np.float64) - whole)
 
 

@@ -81,7 +81,8 @@ class RowRules:
         are known already, its indicators are made in any case, and no others.
     shift
         For tables only: "auto" subtracts an origin from columns whose values float32 would merge;
-        see `dranking.RankRLS.fit`. Known origins are subtracted in any case.
+        see `dranking.RankRLS.fit`. Where data is appended, or `null_from` is given, origins are
+        those of the earlier data, which are subtracted in any case, and no others.
     regroup
         Whether to bring the rows of a query together; if not, rows that lie apart are an error.
     n_features

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,7 +18,7 @@ from dranking.data.steps import Filling, Steps, fill_of, filled_of, missing_step
 from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table, with_columns
 from dranking.data.tables.feature_names import default_feature_names
-from dranking.data.tables.recorded_steps import FILL_KEY, recorded_steps
+from dranking.data.tables.recorded_steps import recorded_steps
 from dranking.errors import DataError, UsageError
 from dranking.files.places import is_path
 from dranking.ingestion.collections.scores import lazy_scores
@@ -86,8 +86,9 @@ def prepared_rows(
         # Tables of filled values have the features that tell of gaps; others have their sources.
         likely = [*source_names(names, steps), *source_names(names, scalings_of(steps))]
         X = as_table(with_columns(X, [likely[i] for i in [*used, *(used + len(names))]]))
+    record = _record_of(X, names, steps, used)
+    is_filled = filled_of(record) is not None
     # Several columns of a model may be forms of one feature.
-    is_filled = is_table(X) and FILL_KEY in (X.schema.metadata or {})
     sources = source_names(names, scalings_of(steps) if is_filled else steps)
     columns = {name: i for i, name in enumerate(dict.fromkeys(sources))}
     wanted = np.array([columns[sources[i]] for i in used.tolist()], dtype=np.intp)
@@ -102,7 +103,7 @@ def prepared_rows(
         np.logical_or.at(nullable, places, fill.gaps)
     at_used = [sources[i] for i in used.tolist()]
     origins = np.zeros(len(read))
-    if fill is not None and not is_filled:
+    if fill is not None and fill_of(record) is None:
         origins[places] = fill.origin_of_each
         subtracted = NullFill.of_origins(fill.origin_of_each)
         present = present if subtracted is None else (subtracted, *present)
@@ -135,6 +136,32 @@ def _column(X: Any, name: str) -> Any:
     if name not in table.column_names:
         raise DataError(f"the table has no column {name!r} of query ids.")
     return table[name]
+
+
+def _record_of(X: Any, names: Sequence[str], steps: Steps, used: NDArray[np.intp]) -> Steps:
+    """The steps, without their features, that a table records; raw ones must hold no indicators."""
+    if not is_table(X):
+        return ()
+    record = recorded_steps([("the table", X.schema)], ())
+    if filled_of(record) is None:
+        _check_no_indicators(names, steps, used, X.column_names)
+    return record
+
+
+def _check_no_indicators(
+    names: Sequence[str], steps: Steps, used: NDArray[np.intp], columns: Collection[str]
+) -> None:
+    """Raise DataError if raw columns have the name of an indicator that a model makes itself."""
+    made, of = source_names(names, scalings_of(steps)), source_names(names, steps)
+    there = [i for i in used.tolist() if made[i] != of[i] and made[i] in columns]
+    if there:
+        name, source = made[there[0]], of[there[0]]
+        raise DataError(
+            f"the table has a column {name!r}, and the model makes this feature itself: it is 1 "
+            f"where {source!r} lacks a value. Give the raw table without that column. If dranking "
+            "wrote the table, open its file with dranking.open_dataset, or read it with "
+            "pyarrow.parquet.read_table: both keep the record that gaps were filled."
+        )
 
 
 def _used_columns(
@@ -207,8 +234,10 @@ def columns_of_collection(
         raise by_partition(model)
     sources = list(dict.fromkeys(source_names([names[i] for i in used.tolist()], needed)))
     if is_dask_frame(X):
+        _check_no_indicators(names, steps, used, set(map(str, X.columns)))
         check_features_there(sources, set(map(str, X.columns)))
-        return sources
+        # A table without columns would have no rows.
+        return sources or [str(name) for name in X.columns[:1]]
     there = {name: i for i, name in enumerate(dict.fromkeys(source_names(names, steps)))}
     _check_width(X, list(there), model)
     return np.array([there[name] for name in sources], dtype=np.intp)

@@ -13,7 +13,7 @@ from dranking.data.roles import KnownFeatures
 from dranking.data.steps import origins_by_column
 from dranking.errors import UsageError
 from dranking.ingestion.known_values import known_values
-from dranking.ingestion.rows.row_rules import origins_of_columns
+from dranking.ingestion.rows.row_rules import origins_of_columns, raw_columns_of
 from dranking.models.linear.model import LinearModel
 from dranking.retrain.quarantine import set_aside_if_wrong
 from dranking.retrain.registry.registry import MODEL_NAME
@@ -66,15 +66,20 @@ def with_known_values(run: Run, parts: Parts) -> Parts:
     Raises
     ------
     UsageError
-        If the champion has values of another kind.
+        If the champion has values of another kind, or other origins of its columns.
     PartSetAsideError
         If a training source is wrong and was set aside, as the configuration allows.
     """
     null, shift = run.config.data.null, run.config.data.shift
     stored = parts.stored_values(run.all_sources)
-    if (null == "error" and shift == "none") or stored is not None:
+    if stored is not None:
         return replace(parts, known=stored)
     champion = champion_model(run)
+    subtracted = origins_of_columns(champion)
+    if shift == "none" and subtracted:
+        raise _other_origins(run, subtracted, of_champion=True)
+    if shift == "none" and null == "error":
+        return replace(parts, known=None)
     before = None if champion is None else champion.fill
     if before is not None and before.fills and before.policy != null:
         raise UsageError(
@@ -84,7 +89,7 @@ def with_known_values(run: Run, parts: Parts) -> Parts:
         )
     names: Sequence[str] = ()
     summaries: list[ColumnSummary] = []
-    origins, taken = None, origins_of_columns(champion) or None
+    origins, taken = None, subtracted or None
     for source in run.sources["train"]:
         if source.name in DIGITS:  # which lack no value
             continue
@@ -93,10 +98,27 @@ def with_known_values(run: Run, parts: Parts) -> Parts:
             if not names:
                 names, origins = found.names, found.origins
                 taken = {} if origins is None else origins_by_column(names, (origins,))
+                needed = () if champion is None else raw_columns_of(champion)
+                new = {name: taken[name] for name in needed if name in taken}
+                if new and not subtracted:
+                    raise _other_origins(run, new, of_champion=False)
             parts = parts.with_features_of(found.names, source)
             summaries.append(found.summary)
     known = known_values(tuple(names), summaries, null, champion, origins) if summaries else None
     return replace(parts, known=known)
+
+
+def _other_origins(run: Run, origins: dict[str, float], of_champion: bool) -> UsageError:
+    """The error if the champion subtracts origins and the data does not, or the other way."""
+    name, origin = next(iter(origins.items()))
+    sides = [f"{origin:.17g} is subtracted", "nothing is subtracted"]
+    data, champion = reversed(sides) if of_champion else sides
+    return UsageError(
+        f"data.shift is {run.config.data.shift}, so that from column {name!r} of the data {data} "
+        f"before the conversion to float32, and for the champion, version {run.rival}, {champion}:"
+        f' no data serves both. Keep data.shift = "{"auto" if of_champion else "none"}", or begin'
+        " a new registry."
+    )
 
 
 def check_champion_scores(run: Run, use: str, data: Dataset) -> None:

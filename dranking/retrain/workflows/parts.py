@@ -251,11 +251,13 @@ class Parts:
             return
         paths, columns, rows = self._rules(source)
         takes_known = rows.null != "error" or rows.shift != "none"
+        if takes_known and known is not None:
+            rows = replace(rows, null_from=known, shift="none")
         ingest(
             paths,
             target,
             columns=columns,
-            rows=replace(rows, null_from=known) if takes_known else rows,
+            rows=rows,
             normalize=normalize,
             executor=self.executor,
         )

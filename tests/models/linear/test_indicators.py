@@ -1,8 +1,10 @@
 """Features that tell of missing values, against columns of zeros and ones that are made by hand."""
 
+import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 import dranking as dr
@@ -132,5 +134,48 @@ def test_what_cannot_be_told(tmp_path):
     plain, _ = dr.ingest(LATER, tmp_path / "other.zarr", rows=dr.RowRules(null="zero"))
     with pytest.raises(dr.DataError, match=r"lacks 2 of .*missing\(rating\)"):
         model.predict(plain)
+    with pytest.raises(
+        dr.DataError, match=r"of 3 feature\(s\) were filled.*: rating, age, votes\."
+    ):
+        dr.RankRLS(normalize="query-minmax").fit(TRAIN, **RULES)
     with pytest.raises(dr.UsageError, match="solr cannot tell that a value is missing"):
         dr.export_model(model, "solr")
+
+
+def test_a_table_that_records_origins_alone_has_its_gaps_told(tmp_path):
+    start = 1_700_000_000
+    train, later = (rows.assign(sec=start + np.arange(len(rows)) % 60) for rows in (TRAIN, LATER))
+    model = dr.RankRLS().fit(train, **RULES, shift="auto").to_model()
+    later = later.fillna(0.5)
+    written = dr.from_table(later, dr.Columns(origins={"sec": float(start)}))
+    dr.write_parquet(written, tmp_path / "written.parquet")
+    table = pq.read_table(tmp_path / "written.parquet")
+    np.testing.assert_array_equal(model.predict(table), model.predict(later))
+
+
+def test_a_raw_column_with_the_name_of_an_indicator_is_refused():
+    model = dr.RankRLS().fit(TRAIN, **RULES).to_model()
+    rows = LATER.assign(**{"missing(rating)": 5.0})
+    for table in (rows, dd.from_pandas(rows, npartitions=2)):
+        with pytest.raises(dr.DataError, match=r"column 'missing\(rating\)', and the model makes"):
+            model.predict(table)
+    only_bm25 = model.model_copy(update={"weights": (1.0, *(0.0 for _ in model.weights[1:]))})
+    np.testing.assert_array_equal(only_bm25.predict(rows), only_bm25.predict(LATER))
+
+
+def test_a_model_whose_weights_are_all_zero_scores_zero():
+    """Features that are constant within queries order nothing."""
+    rows = TRAIN[["qid", "relevance"]].assign(a=TRAIN.qid.astype(float), b=1.0)
+    ranker = dr.RankRLS().fit(rows)
+    assert not ranker.coef_.any()
+    model, zeros = ranker.to_model(), np.zeros(len(rows))
+    for found in (
+        ranker.predict(rows),
+        ranker.predict(rows[["a", "b"]].to_numpy()),
+        model.predict(rows),
+        model.predict(np.empty((len(rows), 0))),
+        ranker.predict(dd.from_pandas(rows, npartitions=2)).compute(),
+        model.predict(dd.from_pandas(rows, npartitions=2)).compute(),
+        ranker.predict(da.from_array(rows[["a", "b"]].to_numpy(), chunks=(70, 1))).compute(),
+    ):
+        np.testing.assert_array_equal(found, zeros)

@@ -1,12 +1,20 @@
 """Origins that are subtracted before float32, against columns from which they are taken by hand."""
 
+from decimal import Decimal
+
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from scipy import sparse
 
 import dranking as dr
+from dranking.data.tables.numeric_values import less_origins
 from dranking.errors import DataWarning
+from dranking.models.scorers import needed_columns
 
 START = 1_700_000_000
 
@@ -106,3 +114,122 @@ def test_data_whose_values_were_merged_is_refused(tmp_path):
     (tmp_path / "rows.txt").write_text("1 qid:1 1:2\n0 qid:1 1:3\n")
     with pytest.raises(dr.UsageError, match=r"shift: only for tables, but .*rows\.txt is text"):
         dr.ingest(tmp_path / "rows.txt", tmp_path / "o", rows=dr.RowRules(shift="auto"))
+
+
+def test_sparse_rows_are_scored_less_the_origin():
+    ranker = dr.RankRLS().fit(TRAIN, shift="auto")
+    rows = LATER[COLUMNS].to_numpy(np.float64)
+    rows[3] = 0.0
+    found = ranker.predict(sparse.csr_array(rows))
+    np.testing.assert_array_equal(found, ranker.predict(rows))
+    with pytest.raises(dr.UsageError, match="shift: not for sparse features"):
+        dr.from_arrays(sparse.csr_array(rows), None, LATER.qid, shift="auto")
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint64"])
+def test_the_difference_to_an_origin_does_not_wrap(kind):
+    ends = np.iinfo(kind)
+    values = np.array([ends.min, ends.max], dtype=kind)
+    found = less_origins(values, [float(START)])
+    expected = [float(ends.min - START), float(ends.max - START)]
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
+
+
+def rows_in_three_groups():
+    """Seconds of which neither the first nor the last 100 rows have the least or largest."""
+    seconds = START + np.concatenate([np.arange(100) + 60, np.arange(100) * 3, np.arange(100) + 50])
+    return TRAIN.assign(sec=seconds)
+
+
+def test_one_origin_is_found_whatever_the_layout(tmp_path):
+    rows = rows_in_three_groups()
+    rows.to_parquet(tmp_path / "groups.parquet", row_group_size=100, index=False)
+    parts = [tmp_path / f"{number}.parquet" for number in range(3)]
+    for number, part in enumerate(parts):
+        rows[100 * number : 100 * (number + 1)].to_parquet(part, index=False)
+    rules = dr.RowRules(shift="auto")
+    found = [
+        dr.from_table(rows, shift="auto"),
+        dr.open_dataset(tmp_path / "groups.parquet", shift="auto"),
+        dr.open_dataset(parts, shift="auto"),
+    ]
+    sources = [parts, *(dd.from_pandas(rows, npartitions=n, sort=False) for n in (1, 3))]
+    for number, source in enumerate(sources):
+        found.append(dr.ingest(source, tmp_path / f"{number}.zarr", rows=rules)[0])
+    assert [data.fill.origins for data in found] == [(START, 0.0)] * 6
+
+
+def test_whole_numbers_of_32_bits_decimals_and_folders_have_origins(tmp_path):
+    origins = (float(START), 0.0)
+    for kind in (np.int32, np.uint32):
+        X = np.stack([TRAIN.sec, np.arange(300)], axis=1).astype(kind)
+        data = dr.from_arrays(X, TRAIN.relevance, TRAIN.qid, shift="auto")
+        assert data.fill.origins == origins
+    table = pa.Table.from_pandas(TRAIN, preserve_index=False)
+    for kind in (pa.decimal128(12, 1), pa.decimal128(30, 1)):
+        numbers = pa.array(map(Decimal, TRAIN.sec.tolist()), kind)
+        decimals = table.set_column(2, "sec", numbers)
+        pq.write_table(decimals, tmp_path / "decimals.parquet")
+        for source in (decimals, tmp_path / "decimals.parquet"):
+            assert dr.open_dataset(source, shift="auto").fill.origins == origins
+    for number in range(3):
+        folder = tmp_path / "days" / f"day={20260102 - number % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = TRAIN[100 * number : 100 * (number + 1)].drop(columns="sec")
+        rows.to_parquet(folder / f"{number}.parquet", index=False)
+    columns = dr.Columns(folder_features=["day"])
+    data = dr.open_dataset(tmp_path / "days", columns=columns, shift="auto")
+    assert dict(zip(data.feature_names, data.fill.origins, strict=True)) == {
+        "x": 0.0,
+        "day": 20260101.0,
+    }
+    assert {*np.concatenate([b.features[:, 1] for b in data.read_blocks()])} == {0.0, 1.0}
+
+
+def test_origins_that_cannot_be_found_are_an_error(tmp_path):
+    table = pa.Table.from_pandas(TRAIN.assign(gap=np.nan), preserve_index=False)
+    path, rules = tmp_path / "bare.parquet", dr.RowRules(shift="auto", null="zero")
+    pq.write_table(table, path, write_statistics=["gap", "x"])
+    for read in (
+        lambda: dr.open_dataset(path, shift="auto", null="zero"),
+        lambda: dr.ingest(path, tmp_path / "bare.zarr", rows=rules),
+    ):
+        with pytest.raises(dr.DataError, match=r"bare.parquet: shift .* there is none of sec\. "):
+            read()
+    dr.open_dataset(path, null="zero")
+    features = pa.FixedSizeListArray.from_arrays(TRAIN[COLUMNS].to_numpy().ravel(), 2)
+    lists = table.select(["qid", "relevance"]).append_column("features", features)
+    pq.write_table(lists, tmp_path / "lists.parquet")
+    for source in (lists, tmp_path / "lists.parquet"):
+        with pytest.raises(dr.UsageError, match="shift: not for features in a column of lists"):
+            dr.open_dataset(source, shift="auto")
+    (tmp_path / "rows.txt").write_text("1 qid:1 1:2\n0 qid:1 1:3\n")
+    with pytest.raises(dr.UsageError, match=r"shift: only for tables, but .*rows\.txt is text"):
+        dr.RankRLS().fit(tmp_path / "rows.txt", shift="auto")
+
+
+def test_two_models_with_other_origins_read_no_table_together():
+    shifted = dr.RankRLS().fit(TRAIN, shift="auto").to_model()
+    plain = dr.RankRLS().fit(by_hand(TRAIN)).to_model()
+    for pair in ([shifted, plain], [plain, shifted]):
+        with pytest.raises(dr.UsageError, match=r"from column 'sec'.*no data serves both"):
+            needed_columns(pair)
+    of_x = dr.RankRLS().fit(TRAIN.drop(columns="sec")).to_model()
+    assert needed_columns([of_x, shifted]).origins == {"sec": START}
+
+
+@pytest.mark.filterwarnings("ignore:.*features are kept in float32")
+def test_later_data_is_read_as_earlier_data_without_origins(tmp_path):
+    rules, place = dr.RowRules(shift="auto"), tmp_path / "plain.zarr"
+    dr.ingest(TRAIN, place)
+    with pytest.warns(DataWarning, match=r"shift: nothing was subtracted .*plain\.zarr"):
+        grown, _ = dr.ingest(LATER, place, rows=rules, append=True)
+    assert grown.fill is None
+    found = np.concatenate([b.features[:, 0] for b in grown.read_blocks()])
+    expected = pd.concat([TRAIN, LATER]).sec.to_numpy().astype(np.float32)
+    np.testing.assert_array_equal(found, expected)
+    filled = dr.open_dataset(TRAIN, null="zero")
+    known = dr.RowRules(shift="auto", null_from=filled)
+    with pytest.warns(DataWarning, match="shift: nothing was subtracted .*what null_from names"):
+        fresh, _ = dr.ingest(LATER, tmp_path / "fresh.zarr", rows=known)
+    assert not fresh.fill.origins

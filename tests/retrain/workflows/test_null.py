@@ -1,5 +1,7 @@
 """Nights on tables with missing values, against an ingest from scratch and an append."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +18,7 @@ train = ["in/*.parquet"]
 holdout = ["hold.parquet"]
 null = "{null}"
 null_indicator = {told}
+shift = "{shift}"
 [model]
 kind = "rankrls"
 regularization = [1.0]
@@ -34,9 +37,9 @@ def part(name, seed):
     table.to_parquet(name)
 
 
-def night(null, told="false"):
+def night(null, told="false", shift="none"):
     with open("retrain.toml", "w") as file:
-        file.write(CONFIG.format(null=null, told=told))
+        file.write(CONFIG.format(null=null, told=told, shift=shift))
     return retrain(load_config("retrain.toml", (), {}))
 
 
@@ -86,3 +89,21 @@ def test_a_champion_without_values_is_refused_before_the_training(folder):
     part("in/2.parquet", 2)
     with pytest.raises(dr.UsageError, match=r"^the holdout data lacks values, for"):
         night("mean")
+
+
+@pytest.mark.filterwarnings("ignore:.*features are kept in float32")
+@pytest.mark.parametrize(("before", "now"), [("none", "auto"), ("auto", "none")])
+def test_a_champion_with_other_origins_is_refused_before_the_parts_are_ingested(
+    folder, before, now
+):
+    for name in ("in/0.parquet", "in/1.parquet", "hold.parquet"):
+        table = pd.read_parquet(name)[["qid", "relevance", "bm25"]]
+        table["sec"] = 1_700_000_000 + 128 * table.relevance + np.arange(len(table)) % 97
+        table.to_parquet(name)
+    night("error", shift=before)
+    shutil.rmtree("work")
+    with pytest.raises(
+        dr.UsageError, match=rf"^data\.shift is {now}, .*'sec'.*no data serves both.*{before}"
+    ):
+        night("error", shift=now)
+    assert not [path for path in (folder / "work" / "parts").glob("*") if path.is_dir()]
