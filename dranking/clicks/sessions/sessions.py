@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.clicks.hashes import NO_USER
-from dranking.clicks.logs.events import CLICK, SHOWN
+from dranking.clicks.logs.events import AT_ZERO, CLICK, SHOWN
 from dranking.clicks.logs.values import DAY
 from dranking.clicks.rows.groups import Groups
 from dranking.clicks.sessions.count_rows import (
@@ -27,8 +27,8 @@ from dranking.clicks.sessions.runs import UNKNOWN, Runs, comparable
 from dranking.clicks.sessions.session_events import FRESH, OF_LOG, Ints, SessionEvents
 from dranking.clicks.store.night_tables import DOCUMENT, NIGHT, OPEN, USER
 
-NO_RESULT: Final = np.int32(-1)
-"""Position of the event that stands for a session of a dropped night; others are at least 0."""
+NO_RESULT: Final = np.int32(AT_ZERO - 1)
+"""Position of the event that stands for a session of a dropped night, below all others."""
 
 
 class SessionCounts(NamedTuple):
