@@ -125,6 +125,8 @@ class NullFill(BaseModel):
             raise ValueError(f"{len(self.indicates)} indicates for {len(self.values)} values")
         if self.origins and len(self.origins) != len(self.values):
             raise ValueError(f"{len(self.origins)} origins for {len(self.values)} values")
+        if not self.fills and any((*self.gaps, *self.values)):
+            raise ValueError("policy is error, and values stand for missing ones")
         return self
 
     @classmethod
