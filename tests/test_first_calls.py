@@ -419,7 +419,7 @@ def mixed_units(table):
     "ranker",
     [
         dr.SPD(1e-3, sgd=dr.SGD(1, 20)),
-        dr.RankSVM(1e-9),
+        dr.RankSVM(1e-9, loss="hinge"),
         dr.MaxMarginRanker(1e-9, "ndcg", max_iter=3),
     ],
     ids=lambda ranker: type(ranker).__name__,
