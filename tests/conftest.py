@@ -16,7 +16,7 @@ from dranking.kernels.machine.first_use import say_when_compiling
 
 say_when_compiling(lambda line: None)  # tests read what is written on stderr
 
-hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)
+hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1_000)
 # For the kernels as plain Python, some hundred times slower: there indices are what is looked at.
 hypothesis.settings.register_profile("few", deadline=None, derandomize=True, max_examples=15)

@@ -95,7 +95,13 @@ def test_before_the_command(name):
     assert (run.returncode, run.stdout) == (130, "")
 
 
-@pytest.mark.parametrize("name", ["dranking.rankrls.greedy.estimator", "scipy.linalg"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dranking.rankrls.greedy.estimator",
+        pytest.param("scipy.linalg", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_while_the_command_imports(data, tmp_path, name):
     model = tmp_path / "model.json"
     arguments = ["select", str(data), "--n-features", "2", "--output", str(model)]

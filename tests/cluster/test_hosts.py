@@ -14,7 +14,8 @@ import pytest
 
 import dranking as dr
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
+# Losses of workers, which are in every run, are in tests/engine/cluster/test_fault_matrix.py.
+pytestmark = [pytest.mark.cluster, pytest.mark.exhaustive, pytest.mark.timeout(300)]
 
 REPOSITORY = Path(__file__).parents[2]
 PORT = 8786

@@ -22,7 +22,7 @@ PROBLEM = random_problem(1, n_queries=40, n_features=16)
 
 
 @pytest.mark.parametrize("name", JOBS)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_every_job_gives_the_same_bits(name, seed, all_jobs, undisturbed):
     executor = Forgetful(seed)
     assert all_jobs[name].run(executor) == undisturbed(name).bits
@@ -34,7 +34,7 @@ def dataset():
     return PROBLEM.dataset(max_documents=30)
 
 
-N_SEEDS = {"forward": 4, "floating": 2}
+N_SEEDS = {"forward": 2, "floating": 1}
 """Losses of tasks that are tried; a floating search reads the documents again for each removal."""
 
 
@@ -56,7 +56,7 @@ def test_selections_that_run_ahead_of_wrong_guesses(dataset, search, n_rows, mon
         ("forward", [0.01, 0.5, 30.0], True),
         ("forward", [0.5], False),
         ("floating", [0.5], True),
-        ("floating", [0.01, 0.5, 30.0], False),
+        ("floating", [0.5, 30.0], False),
     ],
 )
 def test_selections_with_room_for_one_state(dataset, search, lambdas, keep_rows, monkeypatch):
@@ -68,10 +68,9 @@ def test_selections_with_room_for_one_state(dataset, search, lambdas, keep_rows,
 
     monkeypatch.setattr("dranking.rankrls.greedy.selection.plan_memory", with_one_state)
     monkeypatch.setattr("dranking.rankrls.greedy.forward.PickPredictor", WrongPredictor)
-    for seed in range(N_SEEDS[search] // 2):
-        found = select_paths(dataset, lambdas, rules, executor=Forgetful(seed)).paths
-        for path, wanted in zip(found, expected, strict=True):
-            assert_same_bits(path, wanted)
+    found = select_paths(dataset, lambdas, rules, executor=Forgetful(0)).paths
+    for path, wanted in zip(found, expected, strict=True):
+        assert_same_bits(path, wanted)
 
 
 @pytest.mark.parametrize("lost", [False, True])

@@ -29,7 +29,10 @@ def stored(tmp_path_factory):
     return dr.write_dataset((data.block(b) for b in range(data.n_blocks)), path)
 
 
-@pytest.fixture(scope="module", params=[1, 2, 7, 20], ids="{} workers".format)
+NUMBERS = [2, 20, *(pytest.param(number, marks=pytest.mark.exhaustive) for number in (1, 7))]
+
+
+@pytest.fixture(scope="module", params=NUMBERS, ids="{} workers".format)
 def many(request):
     """A client of this number of workers of one thread."""
     options = {

@@ -135,7 +135,7 @@ def assert_reads_as_reference(paths, max_documents, chunk_bytes, sparse, options
 
 
 class TestAgainstReference:
-    @settings(max_examples=150)
+    @settings(max_examples=60)
     @given(
         text=texts(st.one_of(NUMBERS, st.just(b"NULL")), adjacent=False),
         cuts=st.lists(st.integers(1, 12), max_size=2),
