@@ -109,10 +109,14 @@ def clicks_win(
     shares, traffic = sessions / sessions.sum(), float(sessions.sum())
     degrees = 1 / np.square(shares).sum() - 1
     rates = rng.beta(0.5, 0.5 / rate - 0.5, size=(2, n_samples, n_queries))
+    first = rng.binomial(sessions, rates[0])
+    second = {
+        times: rng.binomial(sessions, looks[1] * np.minimum(times * rates[1], 1.0))
+        for times in dict.fromkeys(better)
+    }
     won: dict[str, list[Mask]] = {"clicks": [], "Student": []}
     for sign, times in zip((1.0, -1.0), better, strict=True):
-        worth = np.stack([rates[0], np.minimum(times * rates[1], 1.0)])
-        clicks = rng.binomial(sessions, looks[:, None, None] * worth)
+        clicks = np.stack([first, second[times]])
         per_click = sign * (1 - looks[1]) * np.array([-1.0, 1.0]) / looks
         values = np.tensordot(per_click, clicks, 1) / sessions
         mean = values @ shares
