@@ -28,12 +28,14 @@ Better challengers, in a tenth of the years, on reused queries of MQ2008 (or nor
 where one in ten is better by .02, and *ageing*, where a challenger is better by .0005 for each day
 since the champion was promoted. The gain is the champion's true quality at the end of the year.
 
-The gate on clicks tests by an interval, which is never narrower than Student's. Its false
-promotions are those of Student's test on the values of two pages with exchanged positions, queries
-of unequal traffic (Zipf), and clicks with a rate of .1 to .001, in a tenth of the years. A click
-at position 10 counts as much as ten at position 1, so that values are rare and large where these
-two are exchanged: gains, if the challenger moves the tenth document *up*, and losses, if the
-champion has it first and the challenger moves it *down*.
+The gate on clicks (*clicks*) tests by a lower end that bets on clicks, with the spread of the
+queries added in squares (`dranking.clicks.off_policy.rare_clicks`), and is compared with Student's
+test on the values of the queries. Two documents are exchanged, queries have unequal traffic (Zipf),
+and clicks have a rate of .1 to .001, in a tenth of the years. A click at position 10 counts as much
+as ten at position 1, so that values are rare and large where these two are exchanged: gains, if the
+challenger moves the tenth document *up*, and losses, if the champion has it first and the
+challenger moves it *down*. Power is that against the exchange of two documents of which the one
+that the challenger puts first is clicked twice as often.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ import numpy as np
 from scipy import special
 
 from dranking.cli.output import print_json, print_table, progress_shown
+from dranking.clicks.off_policy.rare_clicks import end_of_bets, widened
 from dranking.engine.progress import report
 from dranking.ingestion.open import open_dataset
 from dranking.models.evaluation import evaluate
@@ -58,6 +61,7 @@ from pipelines.script import run_script
 
 SIZES: Final = (30, 200, 1000)
 MANY: Final = 5_000
+CLICK_SIZES: Final = (50, 200, 1000)
 
 
 def pools(folder: Path | None) -> dict[str, Array]:
@@ -85,27 +89,47 @@ def pools(folder: Path | None) -> dict[str, Array]:
 
 
 def clicks_win(
-    rng: np.random.Generator, n_years: int, n_queries: int, rate: float, position: int
-) -> Mask:
-    """(2, n_years) whether Student's test promotes a page with two equal documents exchanged.
+    rng: np.random.Generator,
+    n_samples: int,
+    n_queries: int,
+    rate: float,
+    position: int,
+    level: float,
+    better: tuple[float, float] = (1.0, 1.0),
+) -> dict[str, Mask]:
+    """(2, n_samples) whether each test promotes a page with two documents exchanged, by test.
 
     They are at positions 1 and `position`, and the challenger moves the second one up, or down; k
-    is looked at with probability 1 / k. The rates of clicks of queries have the mean `rate`, and
-    query i has 1000 / i^.7 sessions.
+    is looked at with probability 1 / k. The rates of clicks of queries have the mean `rate`, times
+    `better` for the second document that moves up, and for that which moves down. Query i has
+    1000 / i^.7 sessions.
     """
-    looks = 1.0, 1.0 / position
+    looks = np.array([1.0, 1.0 / position])
     sessions = np.maximum(1000 / np.arange(1, n_queries + 1) ** 0.7, 2).astype(np.int64)
-    rates = rng.beta(0.5, 0.5 / rate - 0.5, size=(2, n_years, n_queries))
-    clicks = [rng.binomial(sessions, look * r) / look for look, r in zip(looks, rates, strict=True)]
-    values = (1 - looks[1]) * (clicks[1] - clicks[0]) / sessions
-    shares = sessions / sessions.sum()
-    mean = values @ shares
-    influence = shares * (values - mean[:, None]) / (1 - shares)
-    error = np.sqrt((n_queries - 1) / n_queries * np.square(influence).sum(axis=1))
+    shares, traffic = sessions / sessions.sum(), float(sessions.sum())
     degrees = 1 / np.square(shares).sum() - 1
-    means = np.stack([mean, -mean])
-    won: Mask = means > special.stdtrit(degrees, 1 - BUDGET / NIGHTS) * error
-    return won
+    rates = rng.beta(0.5, 0.5 / rate - 0.5, size=(2, n_samples, n_queries))
+    first = rng.binomial(sessions, rates[0])
+    second = {
+        times: rng.binomial(sessions, looks[1] * np.minimum(times * rates[1], 1.0))
+        for times in dict.fromkeys(better)
+    }
+    won: dict[str, list[Mask]] = {"clicks": [], "Student": []}
+    for sign, times in zip((1.0, -1.0), better, strict=True):
+        clicks = np.stack([first, second[times]])
+        per_click = sign * (1 - looks[1]) * np.array([-1.0, 1.0]) / looks
+        values = np.tensordot(per_click, clicks, 1) / sessions
+        mean = values @ shares
+        influence = shares * (values - mean[:, None]) / (1 - shares)
+        variance = (n_queries - 1) / n_queries * np.square(influence).sum(axis=1)
+        margin = special.stdtrit(degrees, 1 - level) * np.sqrt(variance)
+        totals = clicks.sum(axis=2).T
+        examined = looks * traffic
+        end = end_of_bets(per_click, totals, np.zeros(2), examined, 0.0, traffic, level)
+        of_clicks = totals @ np.square(per_click) / traffic**2
+        won["clicks"].append(widened(mean, end, margin, variance, of_clicks) > 0)
+        won["Student"].append(mean > margin)
+    return {rule: np.stack(each) for rule, each in won.items()}
 
 
 def a_year(counts: Figures) -> str:
@@ -145,19 +169,39 @@ def better_challengers(pool: Array, n_years: int) -> Iterator[dict[str, Any]]:
 
 def click_promotions(n_years: int) -> Iterator[dict[str, Any]]:
     """Rows about the gate on clicks: false promotions a year of daily tests."""
-    for position, rate in product((2, 10), (0.1, 0.01, 0.001)):
-        rows: list[dict[str, Any]] = [
-            {"positions": f"1, {position}", "moves": moves, "clicks": rate}
-            for moves in ("up", "down")
-        ]
-        for n_queries in (50, 200, 1000):
+    for rows, of_case in _click_cases():
+        for n_queries in CLICK_SIZES:
             rng = np.random.default_rng(0)
-            counts = np.zeros((2, n_years))
+            counts = {rule: np.zeros((2, n_years)) for rule in ("clicks", "Student")}
             for _ in range(NIGHTS):
-                counts += clicks_win(rng, n_years, n_queries, rate, position)
-            for row, promotions in zip(rows, counts, strict=True):
-                row[f"{n_queries} queries"] = a_year(promotions)
+                for rule, won in clicks_win(
+                    rng, n_years, n_queries, *of_case, BUDGET / NIGHTS
+                ).items():
+                    counts[rule] += won
+            for rule, promotions in counts.items():
+                for row, of_row in zip(rows, promotions, strict=True):
+                    row[f"{rule}, {n_queries}"] = a_year(of_row)
         yield from rows
+
+
+def click_power(n_samples: int) -> Iterator[dict[str, Any]]:
+    """Rows about the gate on clicks: power against a document that is clicked twice as often."""
+    for rows, of_case in _click_cases():
+        for every, n_tests in (("day", NIGHTS), ("month", 12)):
+            for n_queries in CLICK_SIZES[1:]:
+                rng, level = np.random.default_rng(0), BUDGET / n_tests
+                found = clicks_win(rng, n_samples, n_queries, *of_case, level, (2.0, 0.5))
+                for rule, won in found.items():
+                    for row, of_row in zip(rows, won, strict=True):
+                        row[f"{every}: {rule}, {n_queries}"] = f"{of_row.mean():.2f}"
+        yield from rows
+
+
+def _click_cases() -> Iterator[tuple[list[dict[str, Any]], tuple[float, int]]]:
+    """Rows of both moves, and rate of clicks and lower position, of all cases."""
+    for position, rate in product((2, 10), (0.1, 0.01, 0.001)):
+        of_case = {"positions": f"1, {position}", "clicks": rate}
+        yield [{**of_case, "moves": moves} for moves in ("up", "down")], (rate, position)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -180,6 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         pool = found.get("MQ2008", found["normal"])
         tables["better"] = list(better_challengers(pool, fewer))
         tables["clicks"] = list(click_promotions(fewer))
+        tables["power on clicks"] = list(click_power(given.years))
     if given.json:
         print_json({"years": given.years, "budget": BUDGET, **tables})
         return

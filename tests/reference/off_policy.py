@@ -1,5 +1,9 @@
 """Values of pages under the position-based model, document by document."""
 
+import math
+
+BETS = [0.9, 0.75] + [0.5**i for i in range(1, 15)]
+
 
 def page_value(page, rows, a, b, values, constant, unknown):
     """Sum of values[k] r of a page of one query.
@@ -35,6 +39,19 @@ def ends_of_difference(page, other, rows, a, b, values):
     return low, high
 
 
+def documents_of_difference(page, other, rows, a, b, values, traffic):
+    """Covered documents that two pages place differently, as `capital_against` takes them."""
+    found = []
+    for d in sorted({*page, *other}):
+        own = [(k, n, c) for document, k, n, c in rows if document == d and k <= len(a)]
+        examined = sum(a[k - 1] * n for k, n, _ in own)
+        ours, theirs = (values[p.index(d)] if d in p else 0.0 for p in (page, other))
+        if examined >= 1.0 and ours != theirs:
+            clicks, by_trust = sum(c for *_, c in own), sum(b[k - 1] * n for k, n, _ in own)
+            found.append((traffic * (ours - theirs) / examined, clicks, by_trust, examined))
+    return found
+
+
 def variance_of_users(rows, page, a):
     """What users add to the variance of the mean of a page's values over the traffic.
 
@@ -67,3 +84,34 @@ def variance_of_users(rows, page, a):
             continue
         added += sum(one * other for (p, v), other in part.items() if v == u and p != q)
     return added / total**2
+
+
+def capital_against(mean, documents, constant, traffic):
+    """Mean over bets of the capital of bets on clicks against "the mean value is `mean`".
+
+    `documents` holds (what a click adds, clicks, clicks by trust, examinations); `constant` is the
+    part of the traffic times the value without clicks. A bet of which a click would leave less
+    than a tenth is not taken: the document counts as relevant.
+    """
+    total = 0.0
+    for bet in BETS:
+        log = bet * (constant - traffic * mean)
+        for weight, clicks, by_trust, examined in documents:
+            if 1.0 + bet * weight < 0.1:
+                log += bet * weight * examined
+            else:
+                log += clicks * math.log(1.0 + bet * weight) - bet * weight * by_trust
+        total += math.exp(min(log, 700.0)) / len(BETS)
+    return total
+
+
+def end_of_bets(documents, constant, traffic, level):
+    """The mean value at which the capital of the bets is 1 / level, by bisection."""
+    low, high = -1e6, 1e6
+    for _ in range(120):
+        middle = (low + high) / 2
+        if capital_against(middle, documents, constant, traffic) > 1.0 / level:
+            low = middle
+        else:
+            high = middle
+    return low

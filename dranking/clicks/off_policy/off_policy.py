@@ -71,6 +71,12 @@ class QueryValues:
     slopes
         (2, 2, n_curves, n_positions) sums over queries of the traffic times the derivatives of
         `lower` and of `upper` with respect to log a_k and to b_k of each curve.
+    per_click
+        (n_documents,) what one more click on a covered document adds to the sum of the traffic
+        times `lower`; documents without a coefficient are left out.
+    clicks, by_trust, examined
+        (n_documents,) clicks, expected clicks by trust bias, and expected examinations of these
+        documents.
     missing
         (2,) number of queries with clicks that have no page, and of their sessions.
     keys
@@ -93,6 +99,10 @@ class QueryValues:
     covered: Array
     total: Array
     slopes: Array
+    per_click: Array
+    clicks: Integers
+    by_trust: Array
+    examined: Array
     missing: Array
     keys: Keys
     users: Keys
@@ -163,6 +173,7 @@ def query_values(
             slopes[end, 0, 0] += sums_over(shown.rank, weight * value * relevance, n_positions)
             slopes[end, 1, 0] += sums_over(shown.rank, weight, n_positions)
     size = np.abs(c)
+    counted = covered & (c != 0.0)
     parts = _UserParts.none()
     if users is not None:
         parts = _UserParts.of(users, propensities, shown, traffic).of_queries(has_page)
@@ -173,6 +184,10 @@ def query_values(
         covered=sums_over(query, np.where(covered, size, 0.0), n_queries)[has_page],
         total=sums_over(query, size, n_queries)[has_page],
         slopes=slopes,
+        per_click=(documents.scale * traffic[query])[counted],
+        clicks=documents.clicks[counted],
+        by_trust=documents.by_trust[counted],
+        examined=documents.examined[counted],
         missing=np.array([(~has_page).sum(), traffic[~has_page].sum()], np.float64),
         keys=query_keys(counts.query_ids)[has_page],
         users=parts.user,
@@ -226,14 +241,15 @@ class _Shown:
 
 @dataclass(frozen=True)
 class _Documents:
-    """Documents on pages: query, coefficient, relevance and expected examinations.
+    """Documents on pages: query, coefficient, clicks, clicks by trust and examinations.
 
     `cell_row` has the number of the document of each row of the counts that counts, `cells`.
     """
 
     query: Integers
     coefficient: Array
-    relevance: Array
+    clicks: Integers
+    by_trust: Array
     examined: Array
     cells: Integers
     cell_row: Integers
@@ -260,11 +276,11 @@ class _Documents:
         cell_row = row_of[found[cells]]
         n = counts.impressions[cells].astype(np.float64)
         examined = sums_over(cell_row, a[cells] * n, size)
-        clicks = sums_over(cell_row, counts.clicks[cells] - b[cells] * n, size)
         return cls(
             query=shown.document_query,
             coefficient=sums_over(shown.row, shown.sign * shown.value, size),
-            relevance=np.divide(clicks, examined, out=np.zeros(size), where=examined > 0.0),
+            clicks=np.bincount(cell_row, counts.clicks[cells], size).astype(np.int64),
+            by_trust=sums_over(cell_row, b[cells] * n, size),
             examined=examined,
             cells=cells,
             cell_row=cell_row,
@@ -275,6 +291,14 @@ class _Documents:
     @property
     def is_covered(self) -> NDArray[np.bool_]:
         return self.examined >= LEAST_EXAMINED
+
+    @property
+    def relevance(self) -> Array:
+        """(n_documents,) estimated relevance; 0 without examinations."""
+        relevance: Array = np.zeros(len(self.query))
+        beyond = self.clicks - self.by_trust
+        np.divide(beyond, self.examined, out=relevance, where=self.examined > 0.0)
+        return relevance
 
     @property
     def scale(self) -> Array:

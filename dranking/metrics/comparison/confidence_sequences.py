@@ -124,7 +124,7 @@ def lower_ends(values: ArrayLike, alpha: float = 0.05) -> Array:
         count = np.arange(start + 1, start + len(part) + 1)
         before = (0.5 + total + np.cumsum(part) - part) / count  # 1/2 before the first value
         running = sums[:, None] + np.cumsum(_terms(part, before), axis=1)
-        found.append(_roots(running, alpha))
+        found.append(roots_of_mixture(running, alpha))
         sums, total = running[:, -1], total + float(part.sum())
     return np.maximum.accumulate(np.maximum(np.concatenate(found), 0.0))
 
@@ -158,7 +158,7 @@ def expected_half_width(n_values: int, mean: float, variance: float, alpha: floa
         center = np.clip(np.array([below]), 0.5 / n_values, 1.0)
         bets, costs = _bets(center)
         sums = n_values * np.stack([bets * below, bets, costs * variance])
-        width += below - max(float(_roots(sums, alpha / 2)[0]), 0.0)
+        width += below - max(float(roots_of_mixture(sums, alpha / 2)[0]), 0.0)
     return width / 2
 
 
@@ -215,10 +215,11 @@ def _bets(center: Array) -> tuple[Array, Array]:
     return bets, psi / mu**2
 
 
-def _roots(sums: Array, alpha: float) -> Array:
-    """(n,) means m at which the mixture is 1 / alpha, from running sums of `_terms`.
+def roots_of_mixture(sums: Array, alpha: float) -> Array:
+    """(n,) means m at which a mixture over bets of exp(gain - cost - bet m) is 1 / alpha.
 
-    The logarithm of the mixture is convex and decreasing in m, so that Newton's method comes up to
+    `sums` (3, n, n_bets) are the sums of gains, bets and costs, such as those of `_terms`. The
+    logarithm of the mixture is convex and decreasing in m, so that Newton's method comes up to
     the root from the largest m at which one bet alone reaches the bound.
     """
     gains, bets, costs = sums

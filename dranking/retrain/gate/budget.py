@@ -196,7 +196,8 @@ def forecast(rules: GateConfig, registry: Registry, metric: str, run_id: str = "
 
     Differences are those of the newest challenger to the champion on the queries that both were
     measured on. Without them they are spread like the champion's measures, for a challenger whose
-    measures correlate with the champion's by `ASSUMED_CORRELATION`.
+    measures correlate with the champion's by `ASSUMED_CORRELATION`. Versions have no measures of
+    clicks: their power is that of the last test.
 
     Parameters
     ----------
@@ -222,7 +223,7 @@ def forecast(rules: GateConfig, registry: Registry, metric: str, run_id: str = "
     differences, shares = _expected_differences(rules, registry, champion, metric)
     n = len(differences)
     if not n:
-        return f"{left.text}; version {champion} has no measures by {metric}"
+        return f"{left.text}; {_last_test(registry, champion, metric)}"
     if shares.max() > 1.0:
         return (
             f"{left.text}; a query weighs {rules.max_query_weight * shares.max():g}, and "
@@ -232,6 +233,14 @@ def forecast(rules: GateConfig, registry: Registry, metric: str, run_id: str = "
     finds = "no improvement" if found is None else f"{found:.2g} {metric} with power {POWER:g}"
     costs = price(differences, shares, left.level, rules.every, left.budget)
     return f"{left.text}; {n} queries find {finds}; {costs}"
+
+
+def _last_test(registry: Registry, champion: str, metric: str) -> str:
+    """The power of the last test by a measure that versions do not keep, such as clicks."""
+    for entry in reversed(registry.ledger.entries):
+        if entry.metric == metric:
+            return f"in the last test, {_found(entry, metric)}"
+    return f"version {champion} has no measures by {metric}, and no test by it tells its power"
 
 
 def _expected_differences(

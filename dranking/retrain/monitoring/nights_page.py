@@ -34,7 +34,7 @@ def nights_page(registry: Registry) -> str:
         facts.append((label, number(ours if is_champion else theirs)))
         facts.append(("judged queries", f"{newest.n_judged:,}"))
     if ledger.entries:
-        facts.append(("budget of 365 days spent", f"{_share_spent(ledger):.0%}"))
+        facts.append(("budget of 365 days spent", _share_spent(ledger)))
     page = Page(
         title="All nights",
         subtitle=f"{len(nights):,} nights of {registry}{_dates(nights)}.",
@@ -74,9 +74,10 @@ def _dates(nights: Sequence[Night]) -> str:
     return f", from {nights[0].time:%Y-%m-%d} to {nights[-1].time:%Y-%m-%d}"
 
 
-def _share_spent(ledger: Ledger) -> float:
-    """Share of the budget that the last 365 days have spent."""
-    return spent_in_year(ledger.spent, datetime.now(UTC).date()) / ledger.entries[-1].budget
+def _share_spent(ledger: Ledger) -> str:
+    """Share of the budget that the last 365 days have spent, in percent; a daily test takes .27."""
+    share = spent_in_year(ledger.spent, datetime.now(UTC).date()) / ledger.entries[-1].budget
+    return f"{share:.2%}" if share < 0.1 else f"{share:.0%}"
 
 
 def _sections(
@@ -173,8 +174,8 @@ def _budget(ledger: Ledger) -> Section:
     sums = [(_noon(day), spent_in_year([t for t in spent if t[0] <= day], day)) for day in days]
     drawing = draw_days({"spent": sums}, "levels of 365 days", limit=[(_noon(days[-1]), budget)])
     said = (
-        f"{len(spent):,} tests. Their levels in the last 365 days sum to "
-        f"{_share_spent(ledger):.0%} of the budget of {budget:g} false promotions."
+        f"Tests: {len(spent):,}. Levels of the last 365 days sum to {_share_spent(ledger)} of the "
+        f"budget of {budget:g} false promotions."
     )
     caption = "Sum of the levels of the 365 days before each test, and the budget of the last test."
     return Section(title, [said], [Drawing(drawing, caption)])

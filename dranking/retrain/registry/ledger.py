@@ -69,7 +69,7 @@ class Entry(BaseModel):
     judged
         Fingerprint of the judged queries.
     kind
-        Bets on judged queries ("bets"), or the interval of a value on clicks ("interval").
+        Bets on judged queries ("bets"), or the lower end of a value on clicks ("interval").
     budget, every
         Budget of false promotions a year, and period of the tests.
     metric, n_queries, n_effective
@@ -78,7 +78,7 @@ class Entry(BaseModel):
     difference, error
         Mean difference (positive where the challenger is better), and its standard error.
     e_value
-        Final capital of the bets; None for an interval.
+        Final capital of the bets on queries; None for clicks.
     p_value
         One-sided p-value of Student's t-test, which decides nothing where there are bets.
     level

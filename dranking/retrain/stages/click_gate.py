@@ -3,14 +3,15 @@
 The clicks of the newest nights are held out of the training. Challenger and champion rank all
 documents of the training parts, those of a query in several parts as its newest part has them, and
 the gate compares the values of their pages, document by
-document (`dranking.clicks.off_policy.off_policy`): the lower end of the interval of the difference
-must be above 0 at the level that the ledger gives to the test. Documents that the clicks do not
-cover count as the worst for the challenger, and a difference that is mostly not covered rejects the
-challenger.
+document (`dranking.clicks.off_policy.off_policy`): the lower end of the difference
+(`dranking.clicks.off_policy.rare_clicks`) must be above 0 at the level that the ledger gives to the
+test. Documents that the clicks do not cover count as the worst for the challenger, and a difference
+that is mostly not covered rejects the challenger.
 
-The interval is approximate: values on clicks have no fixed range, so that no test is valid for all
-their distributions, and rare large values are not seen (``pipelines.reproduce.nightly_gate``
-measures what that costs).
+The lower end holds however rare clicks are, if they are independent and propensities are known. It
+is approximate in the errors of propensities, in those of users who come back, and in the spread of
+the queries: no test is valid for all distributions of queries
+(``pipelines.reproduce.nightly_gate`` measures the budget).
 
 Conditions. Users click by the position-based model with the frozen propensities, whose errors the
 interval carries along. No model was trained on the clicks: nights that the champion was trained
@@ -32,12 +33,12 @@ from scipy import special
 from dranking.clicks.evaluation import values_of_pages
 from dranking.clicks.off_policy.off_policy import QueryValues
 from dranking.clicks.off_policy.off_policy_value import OffPolicyValue, off_policy_value
+from dranking.clicks.off_policy.rare_clicks import lower_end
 from dranking.clicks.propensities.propensities import load_propensities
 from dranking.errors import DataError
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes
 from dranking.files.writing.atomic_files import atomic_write
-from dranking.metrics.comparison.significance import degrees_of_freedom
 from dranking.retrain.config.gate_table import GateConfig
 from dranking.retrain.config.tables import ClicksConfig
 from dranking.retrain.gate.bets import POWER
@@ -127,8 +128,13 @@ def _against(
         If the clicks say too little about the difference.
     """
     rules, name = run.config.gate, f"difference of {clicks.reward}"
-    found = _value(run, clicks, rules.confidence)
-    covered = f"{name} to the champion, {found.covered:.0%} of it covered by clicks"
+    values = _unpacked(read_bytes(_values_file(run)))
+    found = _value(run, clicks, values, rules.confidence)
+    n_clicks = int(values.clicks.sum())
+    covered = (
+        f"{name} to the champion, {found.covered:.0%} of it covered by clicks ({n_clicks:,} on "
+        "documents that they place differently)"
+    )
     counted = f"{found.lower:+.4f}{_if_nothing_counted(found, means, clicks.reward)}"
     reasons = []
     if rules.minimum_effect > 0:
@@ -138,13 +144,11 @@ def _against(
         return [*reasons, Reason("false_promotions_per_year", True, found.lower, 0.0, text)], None
     if not left.level:
         return [*reasons, postponed(left, f"{covered}: {counted}")], None
-    low = _value(run, clicks, max(1.0 - 2.0 * left.level, 1e-9)).interval[0]
-    text = (
-        f"{covered}: {counted}, lower end {low:+.4f} of the approximate interval, above 0 at "
-        f"{left.text}"
-    )
+    at_level = _value(run, clicks, values, max(1.0 - 2.0 * left.level, 1e-9))
+    low = lower_end(values, at_level, left.level)
+    text = f"{covered}: {counted}, approximate lower end {low:+.4f}, above 0 at {left.text}"
     reason = Reason("false_promotions_per_year", low > 0, low, 0.0, text)
-    return [*reasons, reason], _test(rules, left, found, better=low > 0)
+    return [*reasons, reason], _test(rules, left, found, low)
 
 
 def _if_nothing_counted(
@@ -160,11 +164,9 @@ def _if_nothing_counted(
     )
 
 
-def _test(rules: GateConfig, left: Allowance, found: OffPolicyValue, better: bool) -> GateTest:
-    """The test of "the challenger is worth no more" by the interval at the level."""
-    level = left.level
+def _test(rules: GateConfig, left: Allowance, found: OffPolicyValue, low: float) -> GateTest:
+    """The test of "the challenger is worth no more" by the lower end at the level."""
     error = found.standard_error
-    degrees = degrees_of_freedom(found.n_effective)
     return GateTest(
         day=left.next_day.isoformat(),
         kind="interval",
@@ -175,17 +177,19 @@ def _test(rules: GateConfig, left: Allowance, found: OffPolicyValue, better: boo
         error=error,
         e_value=None,
         p_value=student_p_value(found.lower, error, found.n_effective),
-        level=level,
-        detectable=error * float(special.stdtrit(degrees, 1.0 - level) + special.ndtri(POWER)),
-        better=better,
+        level=left.level,
+        detectable=found.lower - low + error * float(special.ndtri(POWER)),
+        better=low > 0,
     )
 
 
-def _value(run: Run, clicks: ClicksConfig, confidence: float) -> OffPolicyValue:
-    """The difference that `evaluate_on_clicks` has kept, with an interval."""
+def _value(
+    run: Run, clicks: ClicksConfig, values: QueryValues, confidence: float
+) -> OffPolicyValue:
+    """The mean of the differences that `evaluate_on_clicks` has kept, with an interval."""
     rules: GateConfig = run.config.gate
     return off_policy_value(
-        _unpacked(read_bytes(_values_file(run))),
+        values,
         load_propensities(clicks.propensities),
         f"difference of {clicks.reward}",
         least_covered=clicks.min_covered,

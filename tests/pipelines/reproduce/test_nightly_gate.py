@@ -24,7 +24,10 @@ def test_tables_of_a_few_years(monkeypatch, capsys):
     ageing = {row["tests"]: row for row in found["better"] if row["case"] == "ageing"}
     assert float(ageing["quarter"]["Student: gain"]) > 0.05
     cases = {(row["positions"], row["moves"], row["clicks"]) for row in found["clicks"]}
-    assert len(cases) == len(found["clicks"]) == 2 * 2 * 3
+    assert len(cases) == len(found["clicks"]) == len(found["power on clicks"]) == 2 * 2 * 3
+    rare = {row["clicks"]: row for row in found["clicks"] if row["moves"] == "down"}[0.001]
+    assert float(rare["Student, 200"].split()[0]) > 1  # of 10, at levels of .5 a year
+    assert rare["clicks, 200"] == "0.000 +- 0.000"
 
 
 @pytest.mark.parametrize("name", ["normal", "tied", "log-normal losses", "rare losses"])

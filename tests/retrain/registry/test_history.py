@@ -135,13 +135,21 @@ def test_the_page_shows_all_nights(registry):
     assert [float(text) for text in differences[:4]] == [4.125, 3.125, pytest.approx(0.01), 1.125]
     assert [row[6] for row in rows] == ["0.1250", "0.0500", "\N{EN DASH}", "0.1000", "0.4000"]
     # .1 + .05 + .125 of .5: the test of 400 days ago has left the year.
-    assert "sum to 55% of the budget of 0.5" in page
+    assert "Tests: 4. Levels of the last 365 days sum to 55% of the budget of 0.5" in page
     for title in ("Challengers and champions", "Budget of false promotions", "Drift", "Sizes"):
         assert f"<h2>{title}</h2>" in page
     assert page.count("<svg") == 4
     assert not re.search(r"https?://(?!www\.w3\.org/)", page)
     registry.prune(1)
     assert cells_of(nights_page(registry)) == rows
+
+
+def test_the_page_shows_what_one_daily_test_spends(tmp_path):
+    opened = registry_of(tmp_path, facts(0))
+    opened.record(entry(4, 0.5 / 365))
+    page = nights_page(opened)
+    assert "Tests: 1. Levels of the last 365 days sum to 0.27% of the budget of 0.5" in page
+    assert page.count("0.27%") == 2  # in the sentence, and at the head of the page
 
 
 def test_what_never_was_the_champion_was_not_promoted(registry):

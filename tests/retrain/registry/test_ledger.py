@@ -271,6 +271,9 @@ FORECASTS = {
         {"every": "week"}, [entry(TODAY)], "",
         "no test today: the test of this week was taken; the next test can be taken on "
         f"{TODAY + (7 - TODAY.weekday()) * DAY:%Y-%m-%d}"),
+    "clicks, of which versions have no measures": (
+        {"metric": "ndcg@3"}, [entry(TODAY - 9 * DAY, metric="ndcg@3")], "",
+        "spent; in the last test, 100 queries find 0.02 with power 0.8"),
     "its own test, after a kill": (
         {"max_query_weight": 3.0}, [entry(TODAY, 0.0137, "own")], "own",
         "level 0.014 (day), 0 of this year's budget spent; 80 queries find "),
@@ -285,7 +288,8 @@ def test_every_text_of_the_forecast(tmp_path, case):
     registry = registry_with(tmp_path, measures(np.linspace(0, 1, 80), weights))
     for test in tests:
         registry.record(test)
-    assert said in forecast(GateConfig(metric="map", **rules), registry, "map", run_id)
+    rules = GateConfig(**{"metric": "map"} | rules)
+    assert said in forecast(rules, registry, rules.metric, run_id)
 
 
 def test_the_ledger_is_stored_with_a_digest(tmp_path):
