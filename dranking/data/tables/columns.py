@@ -27,8 +27,11 @@ TABLE, DASK_FRAME = "the table", "the dask DataFrame"
 FIT_NAMES = {QID: "qid", RELEVANCE: "y"}
 """Arguments of the `fit` of estimators that name columns of a table."""
 
-_INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__|Unnamed: \d+|level_\d+|index")
-"""Names that pandas and Dask give to an index without a name when it becomes a column."""
+_ALWAYS_INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__|Unnamed: \d+(\.\d+)*")
+"""Names that pandas and Dask alone give to a column, that of an index which has no name."""
+
+_OFTEN_INDEX = re.compile(r"level_\d+|index")
+"""Names that pandas gives to such a column, and which a feature may have as well."""
 
 MEANINGS = {
     QID: "query ids",
@@ -376,12 +379,23 @@ def _check_feature_type(schema: pa.Schema, name: str, where: str) -> None:
 
 
 def _row_numbers(schema: pa.Schema) -> list[str]:
-    """Whole numbers under a name that only the index of a frame gets when it becomes a column."""
+    """Columns that seem to be the index of a frame: by their names, or whole numbers by theirs."""
     return [
         field.name
         for field in schema
-        if _INDEX.fullmatch(field.name) and pa.types.is_integer(field.type)
+        if _ALWAYS_INDEX.fullmatch(field.name)
+        or (_OFTEN_INDEX.fullmatch(field.name) and pa.types.is_integer(field.type))
     ]
+
+
+def say_index_features(schema: pa.Schema) -> None:
+    """Warn of columns of X, the features beside labels and ids, that seem to be an index."""
+    if found := _row_numbers(schema):
+        warn_user(
+            f"X has the column {quoted(found)}, which by its name holds the index of a frame, and "
+            "is a feature here. Drop it from X, or give it another name if it is a feature.",
+            DataWarning,
+        )
 
 
 def _say_what_indexes(schema: pa.Schema, columns: Columns, roles: Roles, where: str) -> None:
@@ -390,8 +404,8 @@ def _say_what_indexes(schema: pa.Schema, columns: Columns, roles: Roles, where: 
     found = [name for name in _row_numbers(schema) if name not in known]
     if found:
         warn_user(
-            f"{where}: left out {quoted(found)}, which by its name holds the row numbers of a "
-            "frame. If it is a feature, give it another name.",
+            f"{where}: left out {quoted(found)}, which by its name holds the index of a frame. "
+            "If it is a feature, give it another name.",
             DataWarning,
         )
 

@@ -21,7 +21,7 @@ from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, QID, RELEVANCE, 
 from dranking.data.steps import Filling, every_gap, fill_of, scalings_of
 from dranking.data.tables.alignment import aligned, weights_of_queries
 from dranking.data.tables.any_table import as_table, check_index, is_table
-from dranking.data.tables.columns import TABLE, find_layout
+from dranking.data.tables.columns import TABLE, find_layout, say_index_features
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import as_ids, check_no_null, row_place
 from dranking.data.tables.lost_digits import (
@@ -164,7 +164,8 @@ def from_arrays(  # noqa: PLR0913 - one call with keywords
     Warns
     -----
     DataWarning
-        If values are joined to rows by the labels of an index in another order.
+        If values are joined to rows by the labels of an index in another order, or a column of `X`
+        has a name that tools give to the index of a frame.
     """
     rule = ValueRule.of(null, null_indicator, shift)
     rows = rows_in_memory(
@@ -201,6 +202,8 @@ def rows_in_memory(  # noqa: PLR0913 - one call with keywords
         raise UsageError("qid is missing; pass the query id of each row as qid=.")
     y, qid, doc_ids = aligned(X, y=y, qid=qid, doc_ids=doc_ids).values()
     features, names = _as_features(X)
+    if y is not None and isinstance(features, pa.Table):  # scores have no labels
+        say_index_features(features.schema)
     names = names if feature_names is None else tuple(feature_names)
     if names is None:
         names = default_feature_names(features.shape[1])

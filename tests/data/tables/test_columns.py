@@ -79,24 +79,36 @@ def test_columns_are_chosen_by_exclude_and_features(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["__index_level_0__", "__null_dask_index__", "Unnamed: 0", "level_0", "index"]
+    "name",
+    [
+        *("__index_level_0__", "__null_dask_index__", "Unnamed: 0", "Unnamed: 0.1"),
+        *("level_0", "index"),
+    ],
 )
 def test_row_numbers_are_no_feature_and_it_is_said(name, tmp_path):
     """Columns that other tools make of the index of a pandas frame; see also `index_columns`."""
     frame = frame_of()
     table = pa.Table.from_pandas(frame, preserve_index=False)
     numbered = table.append_column(name, pa.array(range(len(frame))))
-    with pytest.warns(DataWarning, match=f"left out '{name}', which by its name holds the row"):
+    with pytest.warns(DataWarning, match=f"left out '{name}', which by its name holds the index"):
         dataset = opened(numbered, tmp_path)
     assert dataset.feature_names == ("x0", "x1", "x2")
+    X = numbered.drop(["qid", "docid", "relevance"])
+    with pytest.warns(DataWarning, match=f"column '{name}', which by its name holds the index"):
+        dr.from_arrays(X, frame.relevance, frame.qid)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert opened(numbered, tmp_path, exclude=[name]).feature_names == dataset.feature_names
         named = opened(numbered, tmp_path, features=[name, "x1"])
         ids = {"qid": name, "exclude": ["qid"]}
         assert opened(numbered, tmp_path, **ids).feature_names == ("x0", "x1", "x2")
-        measured = table.append_column(name, pa.array([0.5] * len(frame)))
+    # An index may hold other numbers, where no feature has its name.
+    measured = table.append_column(name, pa.array([0.5] * len(frame)))
+    if name in ("level_0", "index"):
         assert opened(measured, tmp_path).feature_names == ("x0", "x1", "x2", name)
+    else:
+        with pytest.warns(DataWarning, match=f"left out '{name}'"):
+            assert opened(measured, tmp_path).feature_names == ("x0", "x1", "x2")
     assert named.feature_names == (name, "x1")
     np.testing.assert_array_equal(rows_of(named)[:, 0], range(len(frame)))
 
