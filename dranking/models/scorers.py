@@ -125,11 +125,7 @@ def origins(scorers: Sequence[Any]) -> dict[str, float]:
         If two models subtract different numbers from one column, of which one may be 0.
     """
     found: dict[str, float] = {}
-    for scorer in scorers:
-        model = scorer.fitted_model() if hasattr(scorer, "fitted_model") else scorer
-        if not isinstance(model, LinearModel):
-            continue
-        own = dict.fromkeys(raw_columns_of(model), 0.0) | origins_of_columns(model)
+    for own in map(_own_origins, scorers):
         for name, origin in own.items():
             if found.setdefault(name, origin) != origin:
                 raise UsageError(
@@ -139,6 +135,20 @@ def origins(scorers: Sequence[Any]) -> dict[str, float]:
                     "these scores in its place."
                 )
     return {name: origin for name, origin in found.items() if origin}
+
+
+def read_alike(a: Any, b: Any) -> bool:
+    """Whether one data set made of a table serves both scorers: none subtracts other origins."""
+    ours, theirs = _own_origins(a), _own_origins(b)
+    return all(ours[name] == theirs[name] for name in ours.keys() & theirs.keys())
+
+
+def _own_origins(scorer: Any) -> dict[str, float]:
+    """The number that a linear model subtracts from each of its raw columns, 0 for none."""
+    model = scorer.fitted_model() if hasattr(scorer, "fitted_model") else scorer
+    if not isinstance(model, LinearModel):
+        return {}
+    return dict.fromkeys(raw_columns_of(model), 0.0) | origins_of_columns(model)
 
 
 def needed_features(scorer: Any) -> Collection[str] | None:

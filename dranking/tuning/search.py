@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullPolicy, ValueRule
+from dranking.data.null_fill import NullPolicy, Shift, ValueRule
 from dranking.data.roles import DEFAULT_COLUMNS
 from dranking.data.steps import origins_by_column
 from dranking.data.tables.any_table import is_dask_frame, is_table
@@ -20,6 +20,7 @@ from dranking.ingestion.dask_collections import as_dataset, training_dataset
 from dranking.ingestion.open import open_dataset
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.measures.by_name import SQUARED_ERROR, get_measure, higher_is_better
+from dranking.models.linear.checks import check_training_data
 from dranking.models.linear.model import LinearModel
 from dranking.models.linear.query_record import overlap_of
 from dranking.tuning.automatic import (
@@ -72,6 +73,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     feature_penalty: float = 0.0,
     null: NullPolicy = "error",
     null_indicator: bool = False,
+    shift: Shift = "none",
     time_limit: float | None = None,
     executor: Any = None,
 ) -> TuningResult:
@@ -90,8 +92,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     ----------
     train
         Labelled queries: a data set, a table as `dranking.from_table` takes it, a dask
-        DataFrame with the columns ``relevance`` and ``qid``, or a path. Where float32 would merge
-        values, give ``dranking.open_dataset(table, shift="auto")``.
+        DataFrame with the columns ``relevance`` and ``qid``, or a path.
     grid
         Values of lambda to try, each above 0; or the values of several parameters by name, which
         are tried in all combinations, as in ``{"regularization": [1, 8], "normalize": ["none",
@@ -133,9 +134,10 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         a statistics store can take the place of its data.
     rule, feature_penalty
         How a point of the grid is chosen; see `dranking.tuning.choice.choose`.
-    null, null_indicator
-        The meaning of a missing value of `train`, as in `LinearRanker.fit`. These values alone are
-        fitted once, to all training data, also where queries are held out.
+    null, null_indicator, shift
+        The meaning of a missing value of `train`, and whether origins are subtracted, as in
+        `LinearRanker.fit`. These values alone are fitted once, to all training data, also where
+        queries are held out.
     time_limit
         Seconds after which the default search begins nothing more; the result says what it left
         out, and depends on the machine then. None means that everything is tried.
@@ -159,7 +161,9 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         and the data is a statistics store.
     """
     run = get_executor(executor)
-    train = training_dataset(train, null=ValueRule.of(null, null_indicator), executor=run)
+    rule_of_values = ValueRule.of(null, null_indicator, shift)
+    train = training_dataset(train, null=rule_of_values, executor=run)
+    check_training_data(train)
     values = _named(grid)
     is_default = "regularization" not in values and model == "greedy-rankrls"
     _check_time(time_limit, is_default)

@@ -208,12 +208,18 @@ def test_origins_that_cannot_be_found_are_an_error(tmp_path):
         dr.RankRLS().fit(tmp_path / "rows.txt", shift="auto")
 
 
-def test_two_models_with_other_origins_read_no_table_together():
+@pytest.mark.filterwarnings("ignore:.*features are kept in float32")
+def test_two_models_with_other_origins_read_no_table_together(tmp_path):
     shifted = dr.RankRLS().fit(TRAIN, shift="auto").to_model()
     plain = dr.RankRLS().fit(by_hand(TRAIN)).to_model()
     for pair in ([shifted, plain], [plain, shifted]):
         with pytest.raises(dr.UsageError, match=r"from column 'sec'.*no data serves both"):
             needed_columns(pair)
+    page = dr.as_place(tmp_path) / "page.html"
+    dr.write_report(shifted, LATER, page, champion=plain)
+    theirs = dr.evaluate(plain, LATER, metrics=["ndcg@10"]).metrics["ndcg@10"]
+    assert theirs != dr.evaluate(shifted, LATER, metrics=["ndcg@10"]).metrics["ndcg@10"]
+    assert f"{theirs:.4f}" in page.read_text()
     of_x = dr.RankRLS().fit(TRAIN.drop(columns="sec")).to_model()
     assert needed_columns([of_x, shifted]).origins == {"sec": START}
 
@@ -233,3 +239,14 @@ def test_later_data_is_read_as_earlier_data_without_origins(tmp_path):
     with pytest.warns(DataWarning, match="shift: nothing was subtracted .*what null_from names"):
         fresh, _ = dr.ingest(LATER, tmp_path / "fresh.zarr", rows=known)
     assert not fresh.fill.origins
+
+
+def test_searches_and_batches_train_on_differences_made_by_hand():
+    later, validation = by_hand(LATER), by_hand(table(2, 2_000))
+    expected = dr.tune(by_hand(TRAIN), [0.5, 8.0], validation=dr.from_table(validation))
+    found = dr.tune(TRAIN, [0.5, 8.0], validation=table(2, 2_000), shift="auto")
+    assert found.model.weights == expected.model.weights
+    assert [p["score"] for p in found.grid] == [p["score"] for p in expected.grid]
+    plain, ranker = dr.SPD().partial_fit(by_hand(TRAIN)), dr.SPD().partial_fit(TRAIN, shift="auto")
+    np.testing.assert_array_equal(ranker.coef_, plain.coef_)
+    np.testing.assert_array_equal(ranker.partial_fit(LATER).coef_, plain.partial_fit(later).coef_)
