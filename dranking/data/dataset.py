@@ -21,7 +21,7 @@ from dranking.data.column_forms import Scaling
 from dranking.data.null_fill import NullFill
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.steps import Filling, Steps, every_gap
-from dranking.errors import DataError
+from dranking.errors import DataError, listed
 
 
 class RowsApart(NamedTuple):
@@ -456,8 +456,7 @@ def check_features_there(names: Sequence[str], there: Container[str]) -> None:
     if absent:
         raise DataError(
             f"the data lacks {len(absent)} of the {len(names)} features needed: "
-            f"{', '.join(absent[:10])}{', ...' if len(absent) > 10 else ''}. "
-            "Give data that has these features."
+            f"{listed(absent)}. Give data that has these features."
         )
 
 

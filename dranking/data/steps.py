@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.column_forms import ColumnForms, Scaling, missing_transforms, source_names
 from dranking.data.null_fill import NullFill, check_origins
-from dranking.errors import DataError
+from dranking.errors import DataError, listed
 
 Steps: TypeAlias = tuple[NullFill | Scaling, ...]
 """The values for missing ones, if any are known, and the scalings in order; of the same columns."""
@@ -231,9 +231,8 @@ def check_none_filled_within(
     if both:
         raise DataError(
             f"missing values of {len(both)} feature(s) were filled, and features are scaled by the "
-            f"other values of their query, which a filled value would move: {', '.join(both[:20])}"
-            f"{', ...' if len(both) > 20 else ''}. Leave these features out, or take the scaling "
-            "log, standard or quantile."
+            f"other values of their query, which a filled value would move: {listed(both)}. "
+            "Leave these features out, or take the scaling log, standard or quantile."
         )
 
 

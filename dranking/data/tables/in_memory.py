@@ -21,9 +21,10 @@ from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, QID, RELEVANCE, 
 from dranking.data.steps import Filling, every_gap, fill_of, scalings_of
 from dranking.data.tables.alignment import aligned, weights_of_queries
 from dranking.data.tables.any_table import as_table, check_index, is_table
-from dranking.data.tables.columns import TABLE, find_layout, say_index_features
+from dranking.data.tables.columns import TABLE, find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import as_ids, check_no_null, row_place
+from dranking.data.tables.index_columns import say_index_features
 from dranking.data.tables.lost_digits import (
     NO_ORIGINS,
     Origins,

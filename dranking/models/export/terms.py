@@ -187,11 +187,11 @@ def _engine_names(model: LinearModel, names: Mapping[str, str]) -> list[str]:
     unknown = sorted(set(names) - set(sources))
     if unknown:
         raise UsageError(
-            f"names are given for {', '.join(unknown[:5])}, which the model does not use; it uses "
-            f"{', '.join(sources[:10])}."
+            f"names are given for {listed(unknown)}, which the model does not use; it uses "
+            f"{listed(sources)}."
         )
     called = {name: names.get(name, name) for name in sources}
     twice = sorted(name for name, count in Counter(called.values()).items() if count > 1)
     if twice:
-        raise UsageError(f"two features would have the same name: {', '.join(twice[:5])}.")
+        raise UsageError(f"two features would have the same name: {listed(twice)}.")
     return [called[name] for name in sources]

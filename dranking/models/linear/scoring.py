@@ -19,7 +19,7 @@ from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table, with_columns
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.recorded_steps import recorded_steps
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, UsageError, listed
 from dranking.files.places import is_path
 from dranking.ingestion.collections.scores import lazy_scores
 from dranking.ingestion.dask_collections import as_dataset
@@ -184,7 +184,7 @@ def _check_width(X: Any, names: Sequence[str], model: str) -> None:
     if X.ndim != 2 or X.shape[1] != len(names):
         raise DataError(
             f"X has {X.shape[-1]} features, but {model} is expecting {len(names)} features as "
-            f"input: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
+            f"input: {listed(names)}."
         )
 
 

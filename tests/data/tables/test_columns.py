@@ -1,6 +1,7 @@
 """Roles and types of the columns of tables."""
 
 import decimal
+import re
 import warnings
 from fractions import Fraction
 
@@ -76,6 +77,32 @@ def test_columns_are_chosen_by_exclude_and_features(tmp_path):
         dr.from_table(table, dr.Columns(features=["x0", "title", "seen"]))
     with pytest.raises(UsageError, match="not both"):
         dr.from_table(table, dr.Columns(features=["x0"], exclude=["x1"]))
+
+
+@pytest.mark.parametrize("case", ["absent", "texts", "lacking", "scores", "twice", "apart", "gaps"])
+def test_an_error_names_at_most_twenty_columns(case, tmp_path):
+    """Of 300 columns, which are wrong in one way."""
+    names = [f"c{i:03}" for i in range(300)]
+    ids = {"qid": [1, 1, 2, 2, 1], "relevance": [0, 1, 0, 1, 0]}
+    rows, texts = np.arange(5.0), pa.array(list("abcde"))
+    table = pa.table({**ids, **dict.fromkeys(names, rows)})
+    model = dr.LinearModel(feature_names=tuple(names), weights=(1.0,) * 300)
+    pq.write_table(table, tmp_path / "rows.parquet")
+    twice = pa.Table.from_arrays([table["qid"]] * 600, names=names * 2)
+    gaps = dr.from_table(table.sort_by("qid"), null="zero")
+    gaps.fill = gaps.fill.permitting()
+    calls = {
+        "absent": lambda: dr.from_table(table, {"exclude": [f"no{name}" for name in names]}),
+        "texts": lambda: dr.from_table(pa.table({**ids, **dict.fromkeys(names, texts)})),
+        "lacking": lambda: model.predict(pa.table({"x": rows})),
+        "scores": lambda: dr.evaluate("none", table, metrics=["map"]),
+        "twice": lambda: dr.from_table(twice),
+        "apart": lambda: dr.evaluate(model, tmp_path / "rows.parquet"),
+        "gaps": lambda: dr.RankRLS(normalize="rank").fit(gaps),
+    }
+    with pytest.raises((DataError, UsageError)) as error:
+        calls[case]()
+    assert 1 <= len(re.findall(r"\bc\d{3}\b|noc\d{3}", str(error.value))) <= 20
 
 
 @pytest.mark.parametrize(
