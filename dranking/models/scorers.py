@@ -110,9 +110,9 @@ def nullable_features(*scorers: Any) -> Collection[str]:
     found: set[str] = set()
     for scorer in scorers:
         model = scorer.fitted_model() if hasattr(scorer, "fitted_model") else scorer
-        if isinstance(model, LinearModel) and model.fill is not None:
+        if isinstance(model, LinearModel) and model.constants is not None:
             sources = source_names(model.feature_names, model.preparation)
-            found |= {name for name, gap in zip(sources, model.fill.gaps, strict=True) if gap}
+            found |= {name for name, gap in zip(sources, model.constants.gaps, strict=True) if gap}
     return found
 
 
@@ -251,10 +251,10 @@ def linear_model(scorer: Any, dataset: Dataset) -> LinearModel | None:
             error = no_score_column(scorer, dataset.feature_names, "the data")
             raise _with_hint(error, scorer)
         column = dataset.columns_of([scorer])
-        fill = None if dataset.fill is None else dataset.fill.restricted(column)
+        constants = None if dataset.constants is None else dataset.constants.restricted(column)
         transforms = tuple(t.restricted(column) for t in dataset.transforms)
         return LinearModel(
-            feature_names=(scorer,), weights=(1.0,), fill=fill, transforms=transforms
+            feature_names=(scorer,), weights=(1.0,), constants=constants, transforms=transforms
         )
     if hasattr(scorer, "fitted_model"):
         model: LinearModel = scorer.fitted_model()

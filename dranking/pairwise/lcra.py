@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.column_constants import NullPolicy, Shift, ValueRule
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullPolicy, Shift, ValueRule
 from dranking.data.steps import origins_by_column
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
@@ -208,7 +208,7 @@ class LCRA(StochasticRanker):
             source = same_features(
                 as_dataset(
                     unlabelled,
-                    nullable=dataset.fill is not None,
+                    nullable=dataset.constants is not None,
                     origins=origins_by_column(dataset.feature_names, dataset.preparation),
                     executor=executor,
                 ),

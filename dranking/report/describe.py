@@ -120,10 +120,12 @@ def _check_is_of_model(model: LinearModel, train: Dataset) -> None:
 
 def _check_filled_as_trained(model: LinearModel, train: Dataset) -> None:
     """Raise DataError if missing values of the training data have other values than the model's."""
-    if train.fill is not None and train.fill.fills:
+    if train.constants is not None and train.constants.fills:
         raw = forms_of(train.transforms) is None
         names = source_names(model.feature_names, model.transforms) if raw else model.feature_names
-        check_filled_alike(names, model.fill, train.fill.restricted(train.columns_of(names)))
+        check_filled_alike(
+            names, model.constants, train.constants.restricted(train.columns_of(names))
+        )
 
 
 def describe_unjudged(model: LinearModel, data: Dataset, executor: Executor) -> Content:

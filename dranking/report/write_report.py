@@ -126,12 +126,12 @@ def _model_of(model: Any) -> LinearModel:
 
 def _training_data(train: Any, model: LinearModel, executor: Executor) -> Dataset:
     """The training data as a data set; a table, whose missing values are filled as the model's."""
-    if isinstance(train, Dataset) or model.fill is None:
+    if isinstance(train, Dataset) or model.constants is None:
         return as_dataset(train)
     origins = origins_of_columns(model)
     if is_table(train) or is_path(train):
-        columns = replace(DEFAULT_COLUMNS.nullable_if(model.fill.fills), origins=origins)
+        columns = replace(DEFAULT_COLUMNS.nullable_if(model.constants.fills), origins=origins)
         rows = open_dataset(train, columns=columns)
     else:
-        rows = as_dataset(train, nullable=model.fill.fills, executor=executor)
-    return filled(rows, model.fill.rule, blocks_on(executor), values_of(model))
+        rows = as_dataset(train, nullable=model.constants.fills, executor=executor)
+    return filled(rows, model.constants.rule, blocks_on(executor), values_of(model))

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from dranking.data.column_constants import NullPolicy, Shift, ValueRule
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullPolicy, Shift, ValueRule
 from dranking.data.roles import DEFAULT_COLUMNS
 from dranking.data.steps import origins_by_column
 from dranking.data.tables.any_table import is_dask_frame, is_table
@@ -346,7 +346,7 @@ def _fitted(
 
 def _opened(data: Any, train: Dataset) -> Dataset:
     """A data set as it is, or a table, a dask DataFrame or a path, read as the training data."""
-    nullable = train.fill is not None
+    nullable = train.constants is not None
     if isinstance(data, Dataset) or is_dask_frame(data):
         return as_dataset(data, nullable=nullable)
     origins = origins_by_column(train.feature_names, train.preparation)

@@ -19,7 +19,7 @@ from dranking.files.places import Place
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
     from dranking.ingestion.ingest_plan import IngestFacts
-    from dranking.ingestion.rows.row_rules import HasFill
+    from dranking.ingestion.rows.row_rules import HasConstants
 
 
 @grouped
@@ -93,7 +93,7 @@ def ingest(
         print_features(features, dataset.n_blocks)
 
 
-def _known(path: Place | None) -> HasFill | None:
+def _known(path: Place | None) -> HasConstants | None:
     """The model or the data set that knows values for missing ones."""
     from dranking.ingestion.open import data_form, open_dataset
     from dranking.models.linear.model import load_model

@@ -255,7 +255,7 @@ def check_index(value: Any, columns: Columns) -> None:
         return
     levels = [name for name in value.index.names if name is not None]
     named = (columns.qid, columns.relevance, columns.docid, columns.weight)
-    found = [name for name in named if name in levels and name not in value.columns]
+    found = [name for name in named if name and name in levels and name not in value.columns]
     if found:
         raise DataError(
             f"the index of the table has {quoted(found)}, which must be columns; "

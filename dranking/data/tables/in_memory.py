@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock, block_boundaries
+from dranking.data.column_constants import ColumnConstants, NullPolicy, Shift, ValueRule
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
-from dranking.data.null_fill import NullFill, NullPolicy, Shift, ValueRule
 from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, QID, RELEVANCE, Columns, Roles
-from dranking.data.steps import Filling, every_gap, fill_of, scalings_of
+from dranking.data.steps import Filling, constants_of, every_gap, scalings_of
 from dranking.data.tables.alignment import aligned, weights_of_queries
 from dranking.data.tables.any_table import as_table, check_index, is_table
 from dranking.data.tables.columns import TABLE, find_layout
@@ -96,12 +96,14 @@ class MemoryDataset(Dataset):
         block = self._blocks[index]
         return block if columns is None else block.with_features(block.features[:, columns])
 
-    def filled(self, fill: NullFill | None, filling: Filling | None = None) -> MemoryDataset:
+    def filled(
+        self, constants: ColumnConstants | None, filling: Filling | None = None
+    ) -> MemoryDataset:
         """The data set with values for missing ones; blocks without gaps are shared."""
-        chosen = filling or every_gap(self.feature_names, fill)
+        chosen = filling or every_gap(self.feature_names, constants)
         blocks = [chosen.of_columns(block) for block in self._blocks]
         data = MemoryDataset(blocks, chosen.names, self.transforms, self.roles)
-        data.fill = fill
+        data.constants = constants
         return data
 
 
@@ -244,7 +246,7 @@ def rows_in_memory(  # noqa: PLR0913 - one call with keywords
         )
 
     data = MemoryDataset(_blocks(block, query_ptr, max_documents), names)
-    data.fill, data.has_nulls = NullFill.of_origins(subtracted), bool(may_miss.any())
+    data.constants, data.has_nulls = ColumnConstants.of_origins(subtracted), bool(may_miss.any())
     return data
 
 
@@ -312,7 +314,7 @@ def from_table(
     layout = find_layout(table.schema, columns, TABLE)
     names = layout.feature_names
     steps = recorded_steps([(TABLE, table.schema)], names)
-    wanted = {} if fill_of(steps) is not None else columns.origins
+    wanted = {} if constants_of(steps) is not None else columns.origins
     if wanted == "auto" and layout.width is not None:
         raise no_lists(TABLE)
     ranges = ranges_in_memory(table, layout.columns)
@@ -332,7 +334,7 @@ def from_table(
 
     blocks = _blocks(block, query_ptr, max_documents)
     data = MemoryDataset(blocks, names, scalings_of(steps), layout.roles)
-    data.fill = fill_of(steps) or NullFill.of_origins(layout.origins)
+    data.constants = constants_of(steps) or ColumnConstants.of_origins(layout.origins)
     data.has_nulls = bool(may_miss.any())
     return filled(data, rule)
 

@@ -90,7 +90,7 @@ def test_an_error_names_at_most_twenty_columns(case, tmp_path):
     pq.write_table(table, tmp_path / "rows.parquet")
     twice = pa.Table.from_arrays([table["qid"]] * 600, names=names * 2)
     gaps = dr.from_table(table.sort_by("qid"), null="zero")
-    gaps.fill = gaps.fill.permitting()
+    gaps.constants = gaps.constants.permitting()
     calls = {
         "absent": lambda: dr.from_table(table, {"exclude": [f"no{name}" for name in names]}),
         "texts": lambda: dr.from_table(pa.table({**ids, **dict.fromkeys(names, texts)})),
