@@ -202,8 +202,8 @@ def write_parquet(
 
     The columns are ``qid``, ``docid`` if the data has document ids, ``relevance`` (null if
     unlabelled), ``weight`` if the data has query weights, and one float32 column per feature. Every
-    block is a row group. The values that were filled in for missing ones, and scalings, are
-    recorded in the metadata; comments are not written.
+    block is a row group. Origins that were subtracted, values that were filled in for missing ones,
+    and scalings are recorded in the metadata, which other tools lose. Comments are not written.
 
     Parameters
     ----------

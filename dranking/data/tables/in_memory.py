@@ -28,6 +28,7 @@ from dranking.data.tables.index_columns import say_index_features
 from dranking.data.tables.lost_digits import (
     NO_ORIGINS,
     Origins,
+    check_raw,
     no_lists,
     origins_of,
     ranges_in_memory,
@@ -222,6 +223,7 @@ def rows_in_memory(  # noqa: PLR0913 - one call with keywords
             "shift: not for sparse features, whose zeros would be zeros no longer; give X.toarray()"
             ", or leave shift out."
         )
+    check_raw(features, names, origins, "X")
     subtracted = origins_of(ranges_in_memory(features, names), names, origins, "X")
     if len(subtracted) and sparse.issparse(features):
         features = features.toarray()
@@ -317,6 +319,7 @@ def from_table(
     wanted = {} if constants_of(steps) is not None else columns.origins
     if wanted == "auto" and layout.width is not None:
         raise no_lists(TABLE)
+    check_raw(table, layout.columns, wanted, TABLE)
     ranges = ranges_in_memory(table, layout.columns)
     layout = replace(layout, origins=origins_of(ranges, layout.columns, wanted, TABLE))
     ids = concat_ids([table], layout.roles.qid, layout.qid_is_text)

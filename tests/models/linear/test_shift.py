@@ -250,3 +250,21 @@ def test_searches_and_batches_train_on_differences_made_by_hand():
     plain, ranker = dr.SPD().partial_fit(by_hand(TRAIN)), dr.SPD().partial_fit(TRAIN, shift="auto")
     np.testing.assert_array_equal(ranker.coef_, plain.coef_)
     np.testing.assert_array_equal(ranker.partial_fit(LATER).coef_, plain.partial_fit(later).coef_)
+
+
+def test_values_without_their_record_are_not_taken_for_raw_ones(tmp_path):
+    """As pandas reads the file: the differences, in float32, without the metadata."""
+    model = dr.RankRLS().fit(TRAIN, shift="auto").to_model()
+    dr.write_parquet(dr.from_table(TRAIN, shift="auto"), tmp_path / "shifted.parquet")
+    right = dr.evaluate(model, TRAIN, metrics=["map"]).metrics
+    assert dr.evaluate(model, tmp_path / "shifted.parquet", metrics=["map"]).metrics == right
+    rows = pd.read_parquet(tmp_path / "shifted.parquet")
+    rows.to_parquet(tmp_path / "again.parquet")
+    for use in (
+        lambda: dr.evaluate(model, rows, metrics=["map"]),
+        lambda: dr.evaluate(model, tmp_path / "again.parquet", metrics=["map"]),
+        lambda: model.predict(rows),
+        lambda: model.predict(rows[COLUMNS].to_numpy(np.float32)),
+    ):
+        with pytest.raises(dr.DataError, match=r"(float|float32), and 17\d{8} is subtracted"):
+            use()
