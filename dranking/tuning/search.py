@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dranking.data.column_constants import NullPolicy, Shift, ValueRule
-from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.roles import DEFAULT_COLUMNS
 from dranking.data.steps import origins_by_column
@@ -24,7 +23,6 @@ from dranking.models.linear.checks import check_training_data
 from dranking.models.linear.model import LinearModel
 from dranking.models.linear.query_record import overlap_of
 from dranking.tuning.automatic import (
-    N_FEATURES,
     SEARCH_SHARE,
     Clock,
     default_search,
@@ -51,12 +49,8 @@ from dranking.tuning.preparation import Preparation, preparations_in
 from dranking.tuning.provenance import search_facts, with_provenance
 from dranking.tuning.result import Chosen, TuningResult
 from dranking.tuning.scores import LEAVE_QUERY_OUT, SearchPlan, Validation
-from dranking.tuning.settings import (
-    Setting,
-    check_axes,
-    setting_of,
-    settings_of,
-)
+from dranking.tuning.settings import Setting, check_axes, setting_of, settings_of
+from dranking.tuning.sizes import check_nothing_about_size, check_size
 
 
 def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has options
@@ -175,9 +169,9 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     unlabelled = constant.pop("unlabelled", None)
     others = None if unlabelled is None else _opened(unlabelled, train)
     check_rule(rule, feature_penalty)
-    size = _check_size(train, max_features, model)
+    size = check_size(train, max_features, model)
     if model != "greedy-rankrls":
-        _check_nothing_about_size(train, max_features, model, rule, feature_penalty)
+        check_nothing_about_size(train, max_features, model, rule, feature_penalty)
     family = family_of(model, constant, others, tuned=axes)
     if is_default:
         family = greedy_family(get_convention(convention).name)
@@ -383,28 +377,3 @@ def _measure_name(measure: str, leave_query_out: bool) -> str:
             "choose a measure of rankings, such as map."
         )
     return name
-
-
-def _check_size(train: Dataset, max_features: int | None, model: str) -> int:
-    """The largest number of features to try; UsageError if `max_features` is out of range."""
-    n = train.n_features
-    if model == "greedy-rankrls":  # selects one form of a feature
-        n = len(set(source_names(train.feature_names, train.transforms)))
-    size = min(n, N_FEATURES) if max_features is None else max_features
-    if model != "greedy-rankrls" and max_features is None:
-        size = n
-    if not 1 <= size <= n:
-        raise UsageError(f"max_features is {size}; the data has {n} features, so choose 1 to {n}.")
-    return size
-
-
-def _check_nothing_about_size(
-    train: Dataset, max_features: int | None, model: str, rule: Rule, feature_penalty: float
-) -> None:
-    """Raise UsageError if an option chooses the number of features."""
-    is_limited = max_features is not None and max_features < train.n_features
-    if is_limited or rule == "smaller" or feature_penalty:
-        raise UsageError(
-            f"{model} has all features: max_features, rule and feature_penalty choose among "
-            "numbers of features; omit these options, or tune greedy-rankrls."
-        )
