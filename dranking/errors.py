@@ -68,7 +68,7 @@ NO_DIGIT = 0.1
 """Relative error by rounding from which on the first digit of a number is not certain."""
 
 MOST_NAMES = 10
-"""Names in a message."""
+"""Names of a list in a message, which has two lists at most."""
 
 
 def of_ingest(name: str, value: object = True) -> str:
@@ -106,7 +106,7 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def quoted(names: Sequence[str], most: int = 20) -> str:
+def quoted(names: Sequence[str]) -> str:
     """The first names of columns in quotes, and the number of all.
 
     Examples
@@ -114,8 +114,8 @@ def quoted(names: Sequence[str], most: int = 20) -> str:
     >>> quoted(["bm25", "title, body"])
     "'bm25', 'title, body'"
     """
-    shown = ", ".join(map(repr, names[:most]))
-    return f"{shown}, ... ({len(names)} in all)" if len(names) > most else shown
+    shown = ", ".join(map(repr, names[:MOST_NAMES]))
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > MOST_NAMES else shown
 
 
 def moved_by(share: float) -> str:

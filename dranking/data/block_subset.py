@@ -26,7 +26,11 @@ class BlockSubset(Dataset):
         self._source, self._numbers = source, list(numbers)
         self.blocks = tuple(source.blocks[number] for number in numbers)
         self.feature_names = source.feature_names
-        self.fill, self.transforms, self.roles = source.fill, source.transforms, source.roles
+        self.constants, self.transforms, self.roles = (
+            source.constants,
+            source.transforms,
+            source.roles,
+        )
         self.has_nulls, self.is_sparse = source.has_nulls, source.is_sparse
         self.has_documents, self.in_memory = source.has_documents, source.in_memory
         self.bytes_ahead = source.bytes_ahead

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from scipy import sparse
 
 from dranking.data.blocks import QueryBlock
-from dranking.data.null_fill import NullFill
+from dranking.data.column_constants import ColumnConstants
 from dranking.data.transforms import BlockScaling, Form, check_width
 from dranking.errors import DataError
 
@@ -107,10 +107,10 @@ def source_names(names: Sequence[str], steps: Sequence[object]) -> Sequence[str]
     """
     forms = forms_of(steps)
     sources = names if forms is None else forms.sources
-    fill = next((step for step in steps if isinstance(step, NullFill)), None)
-    if fill is None or not fill.has_indicators:
+    constants = next((step for step in steps if isinstance(step, ColumnConstants)), None)
+    if constants is None or not constants.has_indicators:
         return sources
-    return tuple(of or name for of, name in zip(fill.indicates, sources, strict=True))
+    return tuple(of or name for of, name in zip(constants.indicates, sources, strict=True))
 
 
 def missing_transforms(

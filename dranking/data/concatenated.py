@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.column_constants import joined_constants
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import joined_fill
 from dranking.errors import DataError
 
 
@@ -46,7 +46,9 @@ class ConcatenatedDataset(Dataset):
                     )
         self.feature_names = first.feature_names
         what = f"{len(self.parts)} data sets, one behind the other"
-        self.fill = joined_fill((part.fill for part in self.parts), self.feature_names, what)
+        self.constants = joined_constants(
+            (part.constants for part in self.parts), self.feature_names, what
+        )
         self.has_nulls = any(part.has_nulls for part in self.parts)
         self.transforms = first.transforms
         self.roles = first.roles

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from dranking.data.block_masks import BlockMasks
 from dranking.data.blocks import BlockInfo, FeatureMatrix, QueryBlock
+from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import Scaling
-from dranking.data.null_fill import NullFill
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.steps import Filling, Steps, every_gap
-from dranking.errors import DataError
+from dranking.errors import DataError, listed
 
 
 class RowsApart(NamedTuple):
@@ -56,7 +56,7 @@ class Dataset(ABC):
         One unique name per column.
     blocks
         Sizes of each block, in order.
-    fill
+    constants
         The values that stand for missing ones, which were filled in before any scaling; None if
         no value was permitted to be missing.
     has_nulls
@@ -83,7 +83,7 @@ class Dataset(ABC):
 
     feature_names: tuple[str, ...]
     blocks: tuple[BlockInfo, ...]
-    fill: NullFill | None = None
+    constants: ColumnConstants | None = None
     has_nulls: bool = False
     transforms: tuple[Scaling, ...] = ()
     roles: Roles = DEFAULT_ROLES
@@ -141,7 +141,7 @@ class Dataset(ABC):
     @property
     def preparation(self) -> Steps:
         """The filling and the scalings that were already applied to the values, in order."""
-        return self.transforms if self.fill is None else (self.fill, *self.transforms)
+        return self.transforms if self.constants is None else (self.constants, *self.transforms)
 
     @property
     def n_blocks(self) -> int:
@@ -260,18 +260,18 @@ class Dataset(ABC):
         """
         return self
 
-    def filled(self, fill: NullFill | None, filling: Filling | None = None) -> Dataset:
+    def filled(self, constants: ColumnConstants | None, filling: Filling | None = None) -> Dataset:
         """A view in which missing values have the values that stand for them.
 
         Parameters
         ----------
-        fill
+        constants
             These values, which the view records.
         filling
             Replaces missing values, or refuses them, and makes the features of the view of the
-            columns of this data set; None replaces all missing values by `fill`.
+            columns of this data set; None replaces all missing values by `constants`.
         """
-        return FilledDataset(self, fill, filling or every_gap(self.feature_names, fill))
+        return FilledDataset(self, constants, filling or every_gap(self.feature_names, constants))
 
     def transformed(self, transforms: Sequence[Scaling]) -> Dataset:
         """A view with further scalings, which are applied when blocks are read."""
@@ -291,7 +291,7 @@ class View(Dataset):
     def __init__(self, source: Dataset) -> None:
         self._source = source
         self.feature_names = source.feature_names
-        self.fill = source.fill
+        self.constants = source.constants
         self.has_nulls = source.has_nulls
         self.transforms = source.transforms
         self.roles = source.roles
@@ -403,10 +403,12 @@ class QuerySubset(View):
 class FilledDataset(View):
     """Another data set with values for missing ones."""
 
-    def __init__(self, source: Dataset, fill: NullFill | None, filling: Filling) -> None:
+    def __init__(
+        self, source: Dataset, constants: ColumnConstants | None, filling: Filling
+    ) -> None:
         super().__init__(source)
         self.feature_names = filling.names
-        self.fill = fill
+        self.constants = constants
         self.has_nulls = False
         self._filling = filling
 
@@ -456,8 +458,7 @@ def check_features_there(names: Sequence[str], there: Container[str]) -> None:
     if absent:
         raise DataError(
             f"the data lacks {len(absent)} of the {len(names)} features needed: "
-            f"{', '.join(absent[:10])}{', ...' if len(absent) > 10 else ''}. "
-            "Give data that has these features."
+            f"{listed(absent)}. Give data that has these features."
         )
 
 

@@ -8,9 +8,9 @@ from collections import OrderedDict
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
+from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullFill
 from dranking.errors import DataError
 from dranking.files.folders.manifests import DirectoryKind, read_manifest
 from dranking.files.places import AnyPlace, Place, as_place, is_local
@@ -23,7 +23,7 @@ class _Manifest(Protocol):
     def feature_names(self) -> tuple[str, ...]: ...
 
     @property
-    def fill(self) -> NullFill | None: ...
+    def constants(self) -> ColumnConstants | None: ...
 
     @property
     def transforms(self) -> tuple[Scaling, ...]: ...
@@ -98,9 +98,9 @@ class DirectoryDataset(Dataset, Generic[ManifestT]):
         return self.manifest.feature_names
 
     @property
-    def fill(self) -> NullFill | None:  # type: ignore[override]
+    def constants(self) -> ColumnConstants | None:  # type: ignore[override]
         """The values that were filled in for missing ones."""
-        return self.manifest.fill
+        return self.manifest.constants
 
     @property
     def transforms(self) -> tuple[Scaling, ...]:  # type: ignore[override]

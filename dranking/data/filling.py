@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.data.column_forms import Scaling, missing_transforms, source_names
-from dranking.data.dataset import Dataset
-from dranking.data.gap_groups import GapGroups, gap_groups, merged_gaps
-from dranking.data.null_fill import (
-    NullFill,
+from dranking.data.column_constants import (
+    ColumnConstants,
     NullPolicy,
     ValueRule,
     check_origins,
     check_permitted,
     indicator_name,
 )
+from dranking.data.column_forms import Scaling, missing_transforms, source_names
+from dranking.data.dataset import Dataset
+from dranking.data.gap_groups import GapGroups, gap_groups, merged_gaps
 from dranking.data.scaling import (
     FeatureMoments,
     MapBlocks,
@@ -29,7 +29,14 @@ from dranking.data.scaling import (
     feature_moments,
     merged_moments,
 )
-from dranking.data.steps import Steps, check_filled_alike, every_gap, fill_of, filling, scalings_of
+from dranking.data.steps import (
+    Steps,
+    check_filled_alike,
+    constants_of,
+    every_gap,
+    filling,
+    scalings_of,
+)
 from dranking.errors import DataError, quoted
 
 AnyDataset = TypeVar("AnyDataset", bound=Dataset)
@@ -64,23 +71,23 @@ def filled(
     """
     if not null.permits:
         return dataset
-    origins = dataset.fill
-    if dataset.fill is not None and dataset.fill.fills:
-        check_permitted(null, dataset.fill, "the data")
-        how = filling(dataset.feature_names, dataset.fill.permitting(), (), dataset.transforms)
-        return dataset.filled(dataset.fill, how)  # type: ignore[return-value]
+    origins = dataset.constants
+    if dataset.constants is not None and dataset.constants.fills:
+        check_permitted(null, dataset.constants, "the data")
+        how = filling(dataset.feature_names, dataset.constants.permitting(), (), dataset.transforms)
+        return dataset.filled(dataset.constants, how)  # type: ignore[return-value]
     if dataset.transforms:
         raise scaled_already(dataset.transforms)
     summary = partial(column_summary, grouped=null.indicator)
     found = reduce(ColumnSummary.merged, map_blocks(summary, dataset))
-    fill = fill_from(found.moments, null.policy, dataset.n_documents)
-    fill = fill.keeping(dataset.feature_names, kept)
-    fill = fill if origins is None else fill.with_origins(origins.origin_of_each)
+    constants = constants_from(found.moments, null.policy, dataset.n_documents)
+    constants = constants.keeping(dataset.feature_names, kept)
+    constants = constants if origins is None else constants.with_origins(origins.origin_of_each)
     if found.groups is None:
-        return dataset.filled(fill)  # type: ignore[return-value]
-    made = with_indicators(dataset.feature_names, fill, found.groups.firsts)
-    how = every_gap(made.names, made.fill, made.sources)
-    return dataset.filled(made.fill, how)  # type: ignore[return-value]
+        return dataset.filled(constants)  # type: ignore[return-value]
+    made = with_indicators(dataset.feature_names, constants, found.groups.firsts)
+    how = every_gap(made.names, made.constants, made.sources)
+    return dataset.filled(made.constants, how)  # type: ignore[return-value]
 
 
 class ColumnSummary(NamedTuple):
@@ -109,11 +116,13 @@ class FilledColumns(NamedTuple):
     """
 
     names: tuple[str, ...]
-    fill: NullFill | None
+    constants: ColumnConstants | None
     sources: NDArray[np.intp] | None = None
 
 
-def with_indicators(names: Sequence[str], fill: NullFill, columns: Sequence[int]) -> FilledColumns:
+def with_indicators(
+    names: Sequence[str], constants: ColumnConstants, columns: Sequence[int]
+) -> FilledColumns:
     """The columns as features, and an indicator of the gaps of each of some `columns`.
 
     Raises
@@ -129,7 +138,7 @@ def with_indicators(names: Sequence[str], fill: NullFill, columns: Sequence[int]
             "(null_indicator, for retrain data.null_indicator) out."
         )
     sources = np.array([*range(len(names)), *columns], dtype=np.intp)
-    return FilledColumns((*names, *added), fill.with_indicators(names, columns), sources)
+    return FilledColumns((*names, *added), constants.with_indicators(names, columns), sources)
 
 
 def with_steps_of(
@@ -153,19 +162,19 @@ def with_steps_of(
     DataError
         If the data was scaled otherwise, or its missing values were filled with other values.
     """
-    scalings, fill = scalings_of(needed), fill_of(needed)
+    scalings, constants = scalings_of(needed), constants_of(needed)
     added = missing_transforms(scalings, dataset.transforms)
-    if dataset.fill is not None and dataset.fill.fills:
-        check_filled_alike(dataset.feature_names, fill, dataset.fill)
-    if dataset.has_nulls or fill is not None:
-        dataset = filled_as(dataset, names, fill, scalings, permits=permits)
+    if dataset.constants is not None and dataset.constants.fills:
+        check_filled_alike(dataset.feature_names, constants, dataset.constants)
+    if dataset.has_nulls or constants is not None:
+        dataset = filled_as(dataset, names, constants, scalings, permits=permits)
     return dataset.transformed(added)
 
 
 def filled_as(
     dataset: Dataset,
     names: Sequence[str],
-    fill: NullFill | None,
+    constants: ColumnConstants | None,
     scalings: Sequence[Scaling],
     *,
     permits: bool = False,
@@ -176,24 +185,24 @@ def filled_as(
     ----------
     dataset
         Raw data with the columns, or data with the features.
-    names, fill, scalings
+    names, constants, scalings
         Names of the features, their values for missing ones, and the scalings that follow.
     permits
-        Whether a value may be missing also where `fill` says that none was.
+        Whether a value may be missing also where `constants` says that none was.
     """
-    sources, how = None, fill
-    is_filled = dataset.fill is not None and dataset.fill.fills
-    columns = source_names(names, () if fill is None or is_filled else (fill,))
+    sources, how = None, constants
+    is_filled = dataset.constants is not None and dataset.constants.fills
+    columns = source_names(names, () if constants is None or is_filled else (constants,))
     at = dataset.columns_of(columns)
-    present = None if dataset.fill is None else dataset.fill.restricted(at)
-    check_origins(columns, fill, present, "the data")
+    present = None if dataset.constants is None else dataset.constants.restricted(at)
+    check_origins(columns, constants, present, "the data")
     if how is not None and permits:
         how = how.permitting()
     if how is not None and is_filled:
         how = how.without_indicators()  # the data holds them
     elif how is not None and how.has_indicators:
         sources = at
-    return dataset.filled(fill, filling(names, how, scalings, dataset.transforms, sources))
+    return dataset.filled(constants, filling(names, how, scalings, dataset.transforms, sources))
 
 
 def scaled_already(transforms: Sequence[Scaling]) -> DataError:
@@ -205,7 +214,9 @@ def scaled_already(transforms: Sequence[Scaling]) -> DataError:
     )
 
 
-def fill_from(moments: FeatureMoments, null: NullPolicy, n_documents: int = 0) -> NullFill:
+def constants_from(
+    moments: FeatureMoments, null: NullPolicy, n_documents: int = 0
+) -> ColumnConstants:
     """The values for missing ones from the moments of the values that are there.
 
     Features of which fewer than `n_documents` values are there have gaps.
@@ -214,7 +225,7 @@ def fill_from(moments: FeatureMoments, null: NullPolicy, n_documents: int = 0) -
         raise ValueError("no value stands for a missing one under the policy 'error'")
     nothing = np.zeros_like(moments.mean)
     values = {"minimum": moments.low, "mean": moments.mean}.get(null, nothing)
-    return NullFill(
+    return ColumnConstants(
         policy=null,
         values=tuple(np.where(moments.n > 0, values, 0.0).astype(np.float32).tolist()),
         gaps=tuple((moments.n < n_documents).tolist()),

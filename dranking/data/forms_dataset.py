@@ -70,10 +70,10 @@ def with_forms(
         fitted = None if name == "raw" else fit_scaling(dataset, cast(Normalize, name), map_blocks)
         columns.append([None if fitted is None else fitted.restricted(at) for at in features])
     of_features = list(zip(dataset.feature_names, zip(*columns, strict=True), strict=True))
-    if dataset.fill is not None:
+    if dataset.constants is not None:
         of_features = [
             (name, (None,) if tells else forms)
-            for (name, forms), tells in zip(of_features, dataset.fill.indicators, strict=True)
+            for (name, forms), tells in zip(of_features, dataset.constants.indicators, strict=True)
         ]
     recorded = ColumnForms(
         sources=tuple(name for name, forms in of_features for _ in forms),
@@ -106,7 +106,9 @@ class FormsDataset(View):
             )
         self._forms = forms
         self._columns = source.columns_of(forms.sources)
-        self.fill = None if source.fill is None else source.fill.restricted(self._columns)
+        self.constants = (
+            None if source.constants is None else source.constants.restricted(self._columns)
+        )
         self.transforms = (forms,)
 
     @cached_property

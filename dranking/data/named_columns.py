@@ -34,7 +34,9 @@ class NamedColumns(View):
         self.feature_names = tuple(names)
         self.has_nulls = source.has_nulls or bool((self._columns < 0).any())
         self.transforms = tuple(t.restricted(self._columns) for t in source.transforms)
-        self.fill = None if source.fill is None else source.fill.restricted(self._columns)
+        self.constants = (
+            None if source.constants is None else source.constants.restricted(self._columns)
+        )
 
     @cached_property
     def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import ColumnForms, Scaling
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullFill
 from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
 from dranking.data.steps import check_none_filled_within
 from dranking.data.transforms import Form, Log, Quantile, QueryMinMax, QueryRank, Standard
@@ -71,16 +71,20 @@ def scaled(dataset: Dataset, normalize: Normalize, map_blocks: MapBlocks = block
     if normalize == "none":
         return dataset
     scaling = fit_scaling(dataset, normalize, map_blocks)
-    return dataset.transformed([leaving_indicators(scaling, dataset.feature_names, dataset.fill)])
+    return dataset.transformed(
+        [leaving_indicators(scaling, dataset.feature_names, dataset.constants)]
+    )
 
 
-def leaving_indicators(scaling: Form, names: tuple[str, ...], fill: NullFill | None) -> Scaling:
+def leaving_indicators(
+    scaling: Form, names: tuple[str, ...], constants: ColumnConstants | None
+) -> Scaling:
     """The scaling of all features `names` but those that tell of missing values."""
-    if fill is None or not fill.has_indicators:
+    if constants is None or not constants.has_indicators:
         return scaling
     forms = tuple(
         None if tells else scaling.restricted(np.array([i]))
-        for i, tells in enumerate(fill.indicators)
+        for i, tells in enumerate(constants.indicators)
     )
     return ColumnForms(sources=names, forms=forms)
 
@@ -95,8 +99,8 @@ def fit_scaling(
         scaling = UNFITTED[normalize]()
         if dataset.is_sparse:
             scaling.check_sparse()
-        if dataset.fill is not None:
-            check_none_filled_within(dataset.feature_names, dataset.fill, [scaling])
+        if dataset.constants is not None:
+            check_none_filled_within(dataset.feature_names, dataset.constants, [scaling])
         return scaling
     if normalize != "quantile":
         raise UsageError(

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock
+from dranking.data.column_constants import ColumnConstants, check_origins
 from dranking.data.column_forms import ColumnForms, Scaling, missing_transforms, source_names
-from dranking.data.null_fill import NullFill, check_origins
-from dranking.errors import DataError
+from dranking.errors import DataError, listed
 
-Steps: TypeAlias = tuple[NullFill | Scaling, ...]
+Steps: TypeAlias = tuple[ColumnConstants | Scaling, ...]
 """The values for missing ones, if any are known, and the scalings in order; of the same columns."""
 
 NO_VALUE = (
@@ -106,15 +106,17 @@ class Filling:
 
 
 def every_gap(
-    names: Sequence[str], fill: NullFill | None, sources: NDArray[np.intp] | None = None
+    names: Sequence[str], constants: ColumnConstants | None, sources: NDArray[np.intp] | None = None
 ) -> Filling:
     """The filling of training data, in which every value may be missing."""
-    return filling(names, None if fill is None else fill.permitting(), (), sources=sources)
+    return filling(
+        names, None if constants is None else constants.permitting(), (), sources=sources
+    )
 
 
 def filling(
     names: Sequence[str],
-    fill: NullFill | None,
+    constants: ColumnConstants | None,
     scalings: Sequence[Scaling],
     present: Sequence[Scaling] = (),
     sources: NDArray[np.intp] | None = None,
@@ -125,8 +127,8 @@ def filling(
     ----------
     names
         Names of the features, in the order of the columns.
-    fill
-        The values for these features, or None if none are known. Where `fill.gaps` is false, a
+    constants
+        The values for these features, or None if none are known. Where `constants.gaps` is false, a
         missing value is an error.
     scalings, present
         The scalings that follow, and those that the data has already.
@@ -134,16 +136,16 @@ def filling(
         Position of the column of each feature; None if features are columns.
     """
     within = within_query(scalings, names)
-    indicators = np.zeros(len(names), dtype=np.bool_) if fill is None else fill.indicators
-    if present or fill is None or not fill.fills:
+    indicators = np.zeros(len(names), dtype=np.bool_) if constants is None else constants.indicators
+    if present or constants is None or not constants.fills:
         refusals = [SCALED if present else NO_VALUE] * len(names)
     else:
-        of_gap = ["" if has_gaps else NO_GAP for has_gaps in fill.gaps]
+        of_gap = ["" if has_gaps else NO_GAP for has_gaps in constants.gaps]
         refusals = [
             "" if tells else WITHIN_QUERY if is_within else reason
             for tells, is_within, reason in zip(indicators, within, of_gap, strict=True)
         ]
-    values = np.zeros(len(names)) if fill is None else np.array(fill.values)
+    values = np.zeros(len(names)) if constants is None else np.array(constants.values)
     return Filling(tuple(names), values.astype(np.float32), tuple(refusals), indicators, sources)
 
 
@@ -159,29 +161,29 @@ def within_query(scalings: Sequence[Scaling], names: Sequence[str]) -> list[bool
     return [name in found for name in names]
 
 
-def fill_of(steps: Steps) -> NullFill | None:
+def constants_of(steps: Steps) -> ColumnConstants | None:
     """The values for missing ones among the steps."""
-    return next((step for step in steps if isinstance(step, NullFill)), None)
+    return next((step for step in steps if isinstance(step, ColumnConstants)), None)
 
 
-def filled_of(steps: Steps) -> NullFill | None:
+def filled_of(steps: Steps) -> ColumnConstants | None:
     """The record of values that were filled in for missing ones; None if none were."""
-    fill = fill_of(steps)
-    return fill if fill is not None and fill.fills else None
+    constants = constants_of(steps)
+    return constants if constants is not None and constants.fills else None
 
 
 def origins_by_column(names: Sequence[str], steps: Steps) -> dict[str, float]:
     """The number to subtract from each raw column of features `names`, where it is not 0."""
-    fill = fill_of(steps)
-    if fill is None:
+    constants = constants_of(steps)
+    if constants is None:
         return {}
-    pairs = zip(source_names(names, steps), fill.origin_of_each, strict=True)
+    pairs = zip(source_names(names, steps), constants.origin_of_each, strict=True)
     return {name: origin for name, origin in pairs if origin}
 
 
 def scalings_of(steps: Steps) -> tuple[Scaling, ...]:
     """The scalings among the steps."""
-    return tuple(step for step in steps if not isinstance(step, NullFill))
+    return tuple(step for step in steps if not isinstance(step, ColumnConstants))
 
 
 def missing_steps(
@@ -207,55 +209,61 @@ def missing_steps(
     """
     ours = scalings_of(present)
     scalings = missing_transforms(scalings_of(needed), ours)
-    fill, theirs = fill_of(needed), filled_of(present)
-    check_origins(names, fill, fill_of(present), "the data")
+    constants, theirs = constants_of(needed), filled_of(present)
+    check_origins(names, constants, constants_of(present), "the data")
     if theirs is not None:
-        check_filled_alike(names, fill, theirs)
+        check_filled_alike(names, constants, theirs)
         check_none_filled_within(names, theirs, scalings)
-        fill = None if fill is None else fill.without_indicators()  # the data holds them
-    if not has_nulls and (fill is None or not fill.has_indicators):
+        constants = (
+            None if constants is None else constants.without_indicators()
+        )  # the data holds them
+    if not has_nulls and (constants is None or not constants.has_indicators):
         return scalings
-    return (filling(names, fill, scalings, ours), *scalings)
+    return (filling(names, constants, scalings, ours), *scalings)
 
 
 def check_none_filled_within(
-    names: Sequence[str], fill: NullFill, scalings: Sequence[Scaling]
+    names: Sequence[str], constants: ColumnConstants, scalings: Sequence[Scaling]
 ) -> None:
     """Raise DataError if features are scaled by the values of a query, of which some were filled.
 
     A value filled in from outside the query would move the values of its other documents.
     """
-    gaps = np.asarray(fill.gaps, dtype=np.bool_) & ~fill.indicators  # which are never scaled
+    gaps = (
+        np.asarray(constants.gaps, dtype=np.bool_) & ~constants.indicators
+    )  # which are never scaled
     pairs = zip(names, gaps, within_query(scalings, names), strict=True)
     both = [name for name, gap, is_within in pairs if gap and is_within]
     if both:
         raise DataError(
             f"missing values of {len(both)} feature(s) were filled, and features are scaled by the "
-            f"other values of their query, which a filled value would move: {', '.join(both[:20])}"
-            f"{', ...' if len(both) > 20 else ''}. Leave these features out, or take the scaling "
-            "log, standard or quantile."
+            f"other values of their query, which a filled value would move: {listed(both)}. "
+            "Leave these features out, or take the scaling log, standard or quantile."
         )
 
 
-def check_filled_alike(names: Sequence[str], fill: NullFill | None, data: NullFill) -> None:
+def check_filled_alike(
+    names: Sequence[str], constants: ColumnConstants | None, data: ColumnConstants
+) -> None:
     """Raise DataError if gaps of data were filled with other values than those of the training.
 
     Zero is the same value in all data; a model that knows no values takes it.
     """
-    if fill is not None and not fill.fills:
-        fill = None
-    if fill is None and data.policy == "zero":
+    if constants is not None and not constants.fills:
+        constants = None
+    if constants is None and data.policy == "zero":
         return
     other = [
         i
         for i, gap in enumerate(data.gaps)
-        if gap and (fill is None or fill.values[i] != data.values[i])
+        if gap and (constants is None or constants.values[i] != data.values[i])
     ]
     if other:
         first = other[0]
         ours = "where the training knows no value"
-        if fill is not None:
-            ours = f"instead of {fill.values[first]:.6g}, the {fill.policy} of the training data"
+        if constants is not None:
+            known, policy = constants.values[first], constants.policy
+            ours = f"instead of {known:.6g}, the {policy} of the training data"
         raise DataError(
             f"missing values of {len(other)} feature(s) were filled with other values than those "
             f"of the training: those of {names[first]!r} with {data.values[first]:.6g}, the "

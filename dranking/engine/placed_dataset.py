@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset, View
-from dranking.data.null_fill import NullFill
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.steps import Filling, every_gap
 from dranking.engine.executor import Executor, Task
@@ -113,14 +113,14 @@ class PlacedDataset(Dataset):
         taken.blocks = tuple(taken._of_each(info_of, "info"))
         return taken
 
-    def filled(self, fill: NullFill | None, filling: Filling | None = None) -> Dataset:
+    def filled(self, constants: ColumnConstants | None, filling: Filling | None = None) -> Dataset:
         """The data set with values for missing ones."""
-        chosen = filling or every_gap(self.feature_names, fill)
+        chosen = filling or every_gap(self.feature_names, constants)
         tasks = [self._executor.submit(chosen.of_columns, task, name="fill") for task in self.tasks]
         filled = self._with(tasks, feature_names=chosen.names)
         if chosen.sources is not None:
             filled.blocks = tuple(filled._of_each(info_of, "info"))
-        filled.fill, filled.has_nulls = fill, False
+        filled.constants, filled.has_nulls = constants, False
         return filled
 
     def transformed(self, transforms: Sequence[Scaling]) -> Dataset:
@@ -141,7 +141,7 @@ class PlacedDataset(Dataset):
             "is_sparse": self.is_sparse,
         }
         made = PlacedDataset(self._executor, tasks, **(fields | changed))
-        made.fill, made.has_nulls = self.fill, self.has_nulls
+        made.constants, made.has_nulls = self.constants, self.has_nulls
         return made
 
     def _of_each(self, function: Callable[[QueryBlock], Any], name: str) -> list[Any]:

@@ -12,9 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.column_constants import DEFAULT_VALUES, ValueRule
 from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
-from dranking.data.null_fill import DEFAULT_VALUES, ValueRule
 from dranking.data.roles import QID, RELEVANCE, Columns
 from dranking.data.tables.alignment import (
     in_no_order,

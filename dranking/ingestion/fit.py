@@ -10,16 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.column_constants import (
+    ColumnConstants,
+    ValueRule,
+    check_origins,
+    check_permitted,
+)
 from dranking.data.column_forms import Scaling, missing_transforms, source_names
 from dranking.data.filling import (
     ColumnSummary,
     FilledColumns,
     column_summary,
-    fill_from,
+    constants_from,
     scaled_already,
     with_indicators,
 )
-from dranking.data.null_fill import NullFill, ValueRule, check_origins, check_permitted
 from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
 from dranking.data.scaling import (
     UNFITTED,
@@ -33,7 +38,7 @@ from dranking.data.steps import (
     Filling,
     check_filled_alike,
     check_none_filled_within,
-    fill_of,
+    constants_of,
     filled_of,
     filling,
     scalings_of,
@@ -45,7 +50,12 @@ from dranking.errors import DataError, quoted
 from dranking.ingestion.gathering import results_of
 from dranking.ingestion.ingest_plan import Plan, Request
 from dranking.ingestion.rows.finish_blocks import filled_moments
-from dranking.ingestion.rows.row_rules import HasFill, RowRules, known_fill, raw_features_of
+from dranking.ingestion.rows.row_rules import (
+    HasConstants,
+    RowRules,
+    known_constants,
+    raw_features_of,
+)
 from dranking.ingestion.rows.segments import measure_segments
 from dranking.ingestion.segment_memory import in_turns
 
@@ -57,7 +67,7 @@ class Fitted(NamedTuple):
     ----------
     feature_names
         Names of the features: the columns, and what tells of their missing values.
-    fill
+    constants
         The values for the record of the data set; None if no value may be missing.
     filling
         Replaces the missing values of a block, or refuses them; None if no value is missing.
@@ -66,7 +76,7 @@ class Fitted(NamedTuple):
     """
 
     feature_names: tuple[str, ...]
-    fill: NullFill | None
+    constants: ColumnConstants | None
     filling: Filling | None
     added: tuple[Scaling, ...]
 
@@ -90,18 +100,18 @@ def fit(request: Request, plan: Plan, shared: Task, before: StoredDataset | None
         missing, or some features have no value in `null_from`.
     """
     rows, names = request.rows, plan.feature_names
-    known = known_fill(rows, before)
+    known = known_constants(rows, before)
     of_source, present = filled_of(plan.steps), scalings_of(plan.steps)
     if of_source is None and present and (known is not None or rows.null != "error"):
         raise scaled_already(present)
     columns = FilledColumns(names, None)
-    origins = fill_of(plan.steps)
+    origins = constants_of(plan.steps)
     if of_source is not None:
-        fill = None if known is None else _of_features(known, names)
-        columns = FilledColumns(names, _with_filled(names, fill, of_source, rows.missing))
+        constants = None if known is None else _of_features(known, names)
+        columns = FilledColumns(names, _with_filled(names, constants, of_source, rows.missing))
     elif known is not None:
         columns = _of_columns(known, names)
-        of_columns = None if known.fill is None else columns.fill
+        of_columns = None if known.constants is None else columns.constants
         if of_columns is not None:
             of_columns = of_columns.restricted(np.arange(len(names)))
         check_origins(names, of_columns, origins, "the data")
@@ -110,50 +120,50 @@ def fit(request: Request, plan: Plan, shared: Task, before: StoredDataset | None
     if before is not None:
         added = missing_transforms(before.transforms, present)
         return _fitted(request, plan, shared, columns, added)
-    is_new = rows.null != "error" and (columns.fill is None or columns.fill is origins)
+    is_new = rows.null != "error" and (columns.constants is None or columns.constants is origins)
     found = None
     if (is_new and (rows.null != "zero" or rows.null_indicator)) or request.normalize == "standard":
         summary = partial(_counted, grouped=is_new and rows.null_indicator)
         found = reduce(_both, measured(request.executor, plan, shared, summary, _both))
     if is_new:
-        columns = _first_fill(names, rows, found, origins)
+        columns = _first_constants(names, rows, found, origins)
     return _fitted(request, plan, shared, columns, None, found)
 
 
-def _of_features(known: HasFill, names: Sequence[str]) -> NullFill | None:
+def _of_features(known: HasConstants, names: Sequence[str]) -> ColumnConstants | None:
     """The known values of some features, of which some may tell of missing values."""
-    fill, there = known.fill, source_names(known.feature_names, known.transforms)
-    return None if fill is None else fill.restricted(_positions(names, there))
+    constants, there = known.constants, source_names(known.feature_names, known.transforms)
+    return None if constants is None else constants.restricted(_positions(names, there))
 
 
-def _of_columns(known: HasFill, names: tuple[str, ...]) -> FilledColumns:
+def _of_columns(known: HasConstants, names: tuple[str, ...]) -> FilledColumns:
     """The features of columns, with known values and the known indicators of missing values."""
-    fill = known.fill
-    if fill is None:
+    constants = known.constants
+    if constants is None:
         return FilledColumns(names, None)
-    of_names = fill.restricted(_positions(names, raw_features_of(known)))
-    if not fill.indicates:
+    of_names = constants.restricted(_positions(names, raw_features_of(known)))
+    if not constants.indicates:
         return FilledColumns(names, of_names)
-    told = dict.fromkeys(of for of in fill.indicates if of in names)
+    told = dict.fromkeys(of for of in constants.indicates if of in names)
     plain = of_names.model_copy(update={"indicates": ("",) * len(names)})
     return with_indicators(names, plain, [names.index(of) for of in told])
 
 
-def _first_fill(
+def _first_constants(
     names: tuple[str, ...],
     rows: RowRules,
     found: tuple[int, ColumnSummary] | None,
-    origins: NullFill | None,
+    origins: ColumnConstants | None,
 ) -> FilledColumns:
     """The features of columns whose values for missing ones are fitted to these columns."""
     none = np.zeros(len(names))
     n_documents, summary = found or (0, None)
     moments = FeatureMoments(none, none, none, none, none) if summary is None else summary.moments
-    fill = fill_from(moments, rows.null, n_documents)
-    fill = fill if origins is None else fill.with_origins(origins.origin_of_each)
+    constants = constants_from(moments, rows.null, n_documents)
+    constants = constants if origins is None else constants.with_origins(origins.origin_of_each)
     if summary is None or summary.groups is None:
-        return FilledColumns(names, fill)
-    return with_indicators(names, fill, summary.groups.firsts)
+        return FilledColumns(names, constants)
+    return with_indicators(names, constants, summary.groups.firsts)
 
 
 def _counted(block: QueryBlock, grouped: bool) -> tuple[int, ColumnSummary]:
@@ -168,14 +178,17 @@ def _both(
 
 
 def _with_filled(
-    names: Sequence[str], fill: NullFill | None, of_source: NullFill, null: ValueRule
-) -> NullFill:
+    names: Sequence[str],
+    constants: ColumnConstants | None,
+    of_source: ColumnConstants,
+    null: ValueRule,
+) -> ColumnConstants:
     """The values for missing ones where those of the source were filled in before."""
     check_permitted(null, of_source, "the data")
-    if fill is None:
+    if constants is None:
         return of_source
-    check_filled_alike(names, fill, of_source)
-    return fill.with_gaps(np.array(of_source.gaps))
+    check_filled_alike(names, constants, of_source)
+    return constants.with_gaps(np.array(of_source.gaps))
 
 
 def _fitted(
@@ -193,23 +206,23 @@ def _fitted(
     DataError
         If some steps would scale by values that were filled in.
     """
-    names, fill = columns.names, columns.fill
+    names, constants = columns.names, columns.constants
     of_source, present = filled_of(plan.steps), scalings_of(plan.steps)
 
     def how(scalings: Sequence[Scaling]) -> Filling | None:
         """The filling of blocks; the policy permits gaps also where the known data has none."""
-        if fill is None:
+        if constants is None:
             return None
-        known = fill if request.rows.null == "error" else fill.permitting()
+        known = constants if request.rows.null == "error" else constants.permitting()
         known = known if of_source is None else known.without_indicators()
         return filling(names, known, scalings, present, columns.sources)
 
     if added is None:
         scalings = _scalings(request, plan, shared, columns, how(()), found)
-        added = tuple(leaving_indicators(scaling, names, fill) for scaling in scalings)
+        added = tuple(leaving_indicators(scaling, names, constants) for scaling in scalings)
     if of_source is not None:
         check_none_filled_within(names, of_source, added)
-    return Fitted(names, fill, how(added), added)
+    return Fitted(names, constants, how(added), added)
 
 
 def _scalings(
@@ -227,8 +240,8 @@ def _scalings(
         n_documents, moments = found[0], found[1].moments
         if columns.sources is not None:
             moments = FeatureMoments(*(each[columns.sources] for each in moments))
-        if columns.fill is not None:
-            moments = filled_moments(moments, columns.fill.values, n_documents)
+        if columns.constants is not None:
+            moments = filled_moments(moments, columns.constants.values, n_documents)
         return (standard_of([moments], sparse=plan.is_sparse),)
     if request.normalize == "quantile":
         return (_fit_quantile(request.executor, plan, shared, how),)

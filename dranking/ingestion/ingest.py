@@ -37,7 +37,7 @@ from dranking.ingestion.open_rows import OpenedRows, is_collection
 from dranking.ingestion.rows.row_rules import (
     DEFAULT_ROWS,
     RowRules,
-    known_fill,
+    known_constants,
     origins_of_columns,
 )
 from dranking.ingestion.rows.scratch import Scratch
@@ -141,7 +141,7 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
         job_scratch(commit, place, request.executor) as scratch_place,
     ):
         before = StoredDataset(output) if append else None
-        known_fill(rows, before)  # raises before any work
+        known_constants(rows, before)  # raises before any work
         earlier = before or rows.null_from
         if earlier is not None and rows.shift == "auto" and not origins_of_columns(earlier):
             warn_user(
@@ -205,17 +205,19 @@ def _store(
         segment for part in results_of(request.executor, tasks, "write") for segment in part
     ]
     scratch.clear()
-    fill, how = fitted.fill, fitted.filling
-    if fill is not None:
+    constants, how = fitted.constants, fitted.filling
+    if constants is not None:
         gaps = np.logical_or.reduce([each.gaps for each in written])
-        fill = fill.with_gaps(gaps if how is None or how.sources is None else gaps[how.sources])
+        constants = constants.with_gaps(
+            gaps if how is None or how.sources is None else gaps[how.sources]
+        )
     dataset = commit_dataset(
         commit,
         [each.segment for each in written],
         feature_names=fitted.feature_names,
         transforms=(*scalings_of(plan.steps), *fitted.added),
         roles=plan.roles,
-        fill=fill,
+        constants=constants,
         append=before is not None,
     )
     n_replaced = sum(each.n_replaced for each in written)

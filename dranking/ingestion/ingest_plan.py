@@ -44,7 +44,7 @@ from dranking.ingestion.rows.plan_parquet import ColumnRules
 from dranking.ingestion.rows.repeated_query import repeated_query
 from dranking.ingestion.rows.row_rules import (
     RowRules,
-    known_fill,
+    known_constants,
     origins_of_columns,
     raw_columns_of,
 )
@@ -124,7 +124,7 @@ def open_source(
     UsageError
         If an option does not fit the data, or the disk of the scratch place is full.
     """
-    permits, known_values = request.rows.null != "error", known_fill(request.rows, before)
+    permits, known_values = request.rows.null != "error", known_constants(request.rows, before)
     nullable = permits or known_values is not None
     columns = request.columns
     if request.rows.shift == "auto" and before is None and not columns.origins:

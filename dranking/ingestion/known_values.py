@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
+from dranking.data.column_constants import ColumnConstants, NullPolicy
 from dranking.data.column_forms import Scaling
-from dranking.data.filling import ColumnSummary, column_summary, fill_from, with_indicators
-from dranking.data.null_fill import NullFill, NullPolicy
+from dranking.data.filling import ColumnSummary, column_summary, constants_from, with_indicators
 from dranking.data.roles import Columns
-from dranking.data.steps import fill_of
+from dranking.data.steps import constants_of
 from dranking.engine.executor import Executor
 from dranking.engine.tile_tasks import given
 from dranking.files.places import Place
 from dranking.files.writing.debris import job_folder, new_token
 from dranking.ingestion.fit import measured
 from dranking.ingestion.ingest_plan import Request, make_plan, open_source
-from dranking.ingestion.rows.row_rules import HasFill, RowRules, values_of
+from dranking.ingestion.rows.row_rules import HasConstants, RowRules, values_of
 from dranking.ingestion.rows.scratch import Scratch
 
 
@@ -27,7 +27,7 @@ class KnownValues:
     """The values that stand for missing ones, by the names of the features."""
 
     feature_names: tuple[str, ...]
-    fill: NullFill
+    constants: ColumnConstants
     transforms: tuple[Scaling, ...] = ()
 
 
@@ -36,7 +36,7 @@ class Measured(NamedTuple):
 
     names: tuple[str, ...]
     summary: ColumnSummary
-    origins: NullFill | None
+    origins: ColumnConstants | None
 
 
 def measure_source(
@@ -67,7 +67,7 @@ def measure_source(
         summary = partial(column_summary, grouped=rows.null_indicator)
         parts = measured(executor, plan, shared, summary, ColumnSummary.merged)
         found = reduce(ColumnSummary.merged, parts)
-        return Measured(plan.feature_names, found, fill_of(plan.steps))
+        return Measured(plan.feature_names, found, constants_of(plan.steps))
     finally:
         scratch.clear()
 
@@ -76,8 +76,8 @@ def known_values(
     names: tuple[str, ...],
     summaries: Iterable[ColumnSummary],
     null: NullPolicy,
-    earlier: HasFill | None = None,
-    origins: NullFill | None = None,
+    earlier: HasConstants | None = None,
+    origins: ColumnConstants | None = None,
 ) -> KnownValues:
     """The values for missing ones from the summaries of several sources.
 
@@ -102,17 +102,17 @@ def known_values(
     """
     if null == "error":
         none = (0.0,) * len(names)
-        nothing = NullFill(policy="error", values=none, gaps=(False,) * len(names))
+        nothing = ColumnConstants(policy="error", values=none, gaps=(False,) * len(names))
         return KnownValues(names, origins or nothing)
     found = reduce(ColumnSummary.merged, summaries)
-    fill = fill_from(found.moments, null)
-    fill = fill if origins is None else fill.with_origins(origins.origin_of_each)
+    constants = constants_from(found.moments, null)
+    constants = constants if origins is None else constants.with_origins(origins.origin_of_each)
     columns = set() if found.groups is None else {*found.groups.firsts}
-    if earlier is not None and earlier.fill is not None:
-        columns |= {names.index(of) for of in earlier.fill.indicates if of in names}
-        if earlier.fill.policy == null:
-            fill = fill.keeping(names, values_of(earlier))
+    if earlier is not None and earlier.constants is not None:
+        columns |= {names.index(of) for of in earlier.constants.indicates if of in names}
+        if earlier.constants.policy == null:
+            constants = constants.keeping(names, values_of(earlier))
     if found.groups is None and not columns:
-        return KnownValues(names, fill)
-    made = with_indicators(names, fill, sorted(columns))
-    return KnownValues(made.names, made.fill or fill)
+        return KnownValues(names, constants)
+    made = with_indicators(names, constants, sorted(columns))
+    return KnownValues(made.names, made.constants or constants)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
+from dranking.data.column_constants import NullPolicy, Shift, ValueRule
 from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
-from dranking.data.null_fill import NullPolicy, Shift, ValueRule
 from dranking.data.parquet.listing import is_parquet_name
 from dranking.data.roles import DEFAULT_COLUMNS, Columns
 from dranking.data.tables.any_table import is_table

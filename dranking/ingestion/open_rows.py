@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dranking.data.null_fill import NullFill
+from dranking.data.column_constants import ColumnConstants
 from dranking.data.parquet.files import ParquetFiles
 from dranking.data.parquet.hive_folders import (
     FoundFile,
@@ -22,7 +22,7 @@ from dranking.data.parquet.hive_folders import (
     with_origins,
 )
 from dranking.data.roles import DEFAULT_ROLES, RELEVANCE, Columns, Roles
-from dranking.data.steps import Steps, fill_of
+from dranking.data.steps import Steps, constants_of
 from dranking.data.tables.any_table import as_stream, check_index, is_dask, is_dask_frame
 from dranking.data.tables.columns import TABLE, Layout
 from dranking.data.tables.feature_names import default_feature_names
@@ -110,9 +110,9 @@ def open_parquet(
     schemas = distinct_schemas(footers)
     layout = rules.layout(schemas)
     steps = recorded_steps(schemas, layout.feature_names)
-    filled = fill_of(steps)
+    filled = constants_of(steps)
     layout = with_origins(layout, footers, {} if filled else rules.asked.origins)
-    subtracted = NullFill.of_origins(layout.origins)
+    subtracted = ColumnConstants.of_origins(layout.origins)
     if subtracted is not None:
         steps = (subtracted, *steps)
     read = ParquetFiles([footer.part for footer in footers])

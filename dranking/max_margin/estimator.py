@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.column_constants import NullPolicy, Shift, ValueRule
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullPolicy, Shift, ValueRule
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.errors import UsageError

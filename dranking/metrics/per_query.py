@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, UsageError, listed
 from dranking.files.arrow_tables import read_parquet
 from dranking.files.places import AnyPlace, as_place, is_local
 from dranking.files.reading import arrow_input
@@ -200,7 +200,7 @@ def read_per_query(path: AnyPlace) -> PerQuery:
         raise DataError(
             f"{path}: not a table of per-query values: the file needs a column {ID_COLUMN!r} and a "
             f"column of floats for each measure, but has "
-            f"{', '.join(table.column_names) or 'no column'}."
+            f"{listed(table.column_names) or 'no column'}."
         )
 
     def column(name: str) -> NDArray[np.float64]:

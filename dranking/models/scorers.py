@@ -110,9 +110,9 @@ def nullable_features(*scorers: Any) -> Collection[str]:
     found: set[str] = set()
     for scorer in scorers:
         model = scorer.fitted_model() if hasattr(scorer, "fitted_model") else scorer
-        if isinstance(model, LinearModel) and model.fill is not None:
+        if isinstance(model, LinearModel) and model.constants is not None:
             sources = source_names(model.feature_names, model.preparation)
-            found |= {name for name, gap in zip(sources, model.fill.gaps, strict=True) if gap}
+            found |= {name for name, gap in zip(sources, model.constants.gaps, strict=True) if gap}
     return found
 
 
@@ -125,11 +125,7 @@ def origins(scorers: Sequence[Any]) -> dict[str, float]:
         If two models subtract different numbers from one column, of which one may be 0.
     """
     found: dict[str, float] = {}
-    for scorer in scorers:
-        model = scorer.fitted_model() if hasattr(scorer, "fitted_model") else scorer
-        if not isinstance(model, LinearModel):
-            continue
-        own = dict.fromkeys(raw_columns_of(model), 0.0) | origins_of_columns(model)
+    for own in map(_own_origins, scorers):
         for name, origin in own.items():
             if found.setdefault(name, origin) != origin:
                 raise UsageError(
@@ -139,6 +135,20 @@ def origins(scorers: Sequence[Any]) -> dict[str, float]:
                     "these scores in its place."
                 )
     return {name: origin for name, origin in found.items() if origin}
+
+
+def read_alike(a: Any, b: Any) -> bool:
+    """Whether one data set made of a table serves both scorers: none subtracts other origins."""
+    ours, theirs = _own_origins(a), _own_origins(b)
+    return all(ours[name] == theirs[name] for name in ours.keys() & theirs.keys())
+
+
+def _own_origins(scorer: Any) -> dict[str, float]:
+    """The number that a linear model subtracts from each of its raw columns, 0 for none."""
+    model = scorer.fitted_model() if hasattr(scorer, "fitted_model") else scorer
+    if not isinstance(model, LinearModel):
+        return {}
+    return dict.fromkeys(raw_columns_of(model), 0.0) | origins_of_columns(model)
 
 
 def needed_features(scorer: Any) -> Collection[str] | None:
@@ -241,10 +251,10 @@ def linear_model(scorer: Any, dataset: Dataset) -> LinearModel | None:
             error = no_score_column(scorer, dataset.feature_names, "the data")
             raise _with_hint(error, scorer)
         column = dataset.columns_of([scorer])
-        fill = None if dataset.fill is None else dataset.fill.restricted(column)
+        constants = None if dataset.constants is None else dataset.constants.restricted(column)
         transforms = tuple(t.restricted(column) for t in dataset.transforms)
         return LinearModel(
-            feature_names=(scorer,), weights=(1.0,), fill=fill, transforms=transforms
+            feature_names=(scorer,), weights=(1.0,), constants=constants, transforms=transforms
         )
     if hasattr(scorer, "fitted_model"):
         model: LinearModel = scorer.fitted_model()

@@ -29,9 +29,10 @@ from pydantic.fields import Field
 from dranking.data.query_hashes import Words, id_hashes, mixed
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.places import Place, is_local
-from dranking.files.reading import exists, file_size, read_bytes
+from dranking.files.reading import file_size, read_bytes
 from dranking.files.writing import object_store
 from dranking.files.writing.atomic_files import atomic_write
+from dranking.files.writing.output_checks import kind_of
 from dranking.metrics.overlap import Overlap
 
 FORMAT = "dranking-queries"
@@ -190,6 +191,27 @@ def read_queries(model: Place, expected: QueriesFile) -> TrainedQueries | None:
     )
 
 
+def check_queries_place(model: Place) -> None:
+    """Raise UsageError, before a training, if the file beside its model is not of dranking."""
+    if _holds_queries(queries_place(model)) is False:
+        raise _other_file(model)
+
+
+def _holds_queries(file: Place) -> bool | None:
+    """Whether a file beside a model holds hashes of queries; None if nothing is there."""
+    kind = kind_of(file)
+    if kind != "file":
+        return None if kind is None else False
+    return read_bytes(file, 0, min(len(FIRST_BYTES), file_size(file))) == FIRST_BYTES
+
+
+def _other_file(model: Place) -> UsageError:
+    return UsageError(
+        f"{queries_place(model)}: was not written by dranking, and the hashes of the training "
+        f"queries of {model.name} belong there. Move it, or give the model another name."
+    )
+
+
 def save_with_queries(
     model: Place, queries: TrainedQueries | None, save: Callable[[], None]
 ) -> None:
@@ -213,14 +235,10 @@ def save_with_queries(
         If a file of another kind is in the place of the file beside the model.
     """
     file = queries_place(model)
-    if exists(file):
-        if read_bytes(file, 0, min(len(FIRST_BYTES), file_size(file))) == FIRST_BYTES:
-            _delete(file)
-        elif queries is not None:
-            raise UsageError(
-                f"{file}: was not written by dranking, and the hashes of the training queries of "
-                f"{model.name} belong there. Move it, or give the model another name."
-            )
+    if is_ours := _holds_queries(file):
+        _delete(file)
+    elif is_ours is not None and queries is not None:
+        raise _other_file(model)
     save()
     if queries is not None:
         atomic_write(file, queries.content, overwrite=True)

@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.column_constants import NullPolicy, Shift, ValueRule
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullPolicy, Shift, ValueRule
 from dranking.data.steps import origins_by_column
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
@@ -172,15 +172,17 @@ class LCRA(StochasticRanker):
         validation: Any = None,
         null: NullPolicy = "error",
         null_indicator: bool = False,
+        shift: Shift = "none",
         executor: Any = None,
     ) -> LCRA:
         """Train for one epoch on more data, from the end of the last training; see `fit`.
 
         The model is the mean over iterates of this call alone. No checkpoint is written. Missing
-        values take the values of the first data; `null` permits them where that data lacks none.
+        values take the values of the first data, and its origins are subtracted; `null` permits
+        missing values where that data lacks none.
         """
         executor = get_executor(executor)
-        rule = ValueRule.of(null, null_indicator)
+        rule = ValueRule.of(null, null_indicator, shift)
         dataset = self._more_data(X, y, qid, query_weights, rule, executor)
         return self._fit_one_epoch(
             self._problem(dataset, unlabelled, executor), executor, validation
@@ -206,7 +208,7 @@ class LCRA(StochasticRanker):
             source = same_features(
                 as_dataset(
                     unlabelled,
-                    nullable=dataset.fill is not None,
+                    nullable=dataset.constants is not None,
                     origins=origins_by_column(dataset.feature_names, dataset.preparation),
                     executor=executor,
                 ),

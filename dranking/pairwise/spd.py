@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.column_constants import NullPolicy, Shift, ValueRule
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullPolicy, Shift, ValueRule
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.models.linear.fit_arguments import as_elsewhere
@@ -118,7 +118,7 @@ class SPD(StochasticRanker):
         dataset = self._training_data(X, y, qid, query_weights, rule, executor)
         return self._fit_all_epochs(self._problem(dataset, executor), executor, validation)
 
-    def partial_fit(
+    def partial_fit(  # noqa: PLR0913 - one call with keywords
         self,
         X: Any,
         y: Any = None,
@@ -128,15 +128,17 @@ class SPD(StochasticRanker):
         validation: Any = None,
         null: NullPolicy = "error",
         null_indicator: bool = False,
+        shift: Shift = "none",
         executor: Any = None,
     ) -> SPD:
         """Train for one epoch on more data, from the end of the last training; see `fit`.
 
         The model is the mean over iterates of this call alone. No checkpoint is written. Missing
-        values take the values of the first data; `null` permits them where that data lacks none.
+        values take the values of the first data, and its origins are subtracted; `null` permits
+        missing values where that data lacks none.
         """
         executor = get_executor(executor)
-        rule = ValueRule.of(null, null_indicator)
+        rule = ValueRule.of(null, null_indicator, shift)
         dataset = self._more_data(X, y, qid, query_weights, rule, executor)
         return self._fit_one_epoch(self._problem(dataset, executor), executor, validation)
 

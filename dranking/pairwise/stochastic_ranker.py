@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.column_constants import ValueRule, check_permitted, joined_constants
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.filling import with_steps_of
-from dranking.data.null_fill import ValueRule, check_permitted, joined_fill
 from dranking.data.steps import origins_by_column
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_labels
@@ -159,8 +159,8 @@ class StochasticRanker(LinearRanker):
         """
         if not hasattr(self, "coef_"):
             return self._training_data(X, y, qid, query_weights, null, executor)
-        nullable, weights = self._fill is not None, query_weights
-        check_permitted(null, self._fill, "the first data")
+        nullable, weights = self._constants is not None, query_weights
+        check_permitted(null, self._constants, "the first data")
         dataset = as_dataset(
             X,
             y,
@@ -291,7 +291,9 @@ class StochasticRanker(LinearRanker):
                 "scale both in the same way."
             )
         if state is not None:
-            joined_fill((self._fill, dataset.fill), self.feature_names_, "the data so far and X")
+            joined_constants(
+                (self._constants, dataset.constants), self.feature_names_, "the data so far and X"
+            )
         return state
 
     def _untrained(self, problem: PairProblem) -> AveragedState:

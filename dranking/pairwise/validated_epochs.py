@@ -26,7 +26,7 @@ def checked_validation(given: Any, executor: Executor, train: Dataset) -> Valida
         return None
     judged.check()
     origins = origins_by_column(train.feature_names, train.preparation)
-    nullable = train.fill is not None
+    nullable = train.constants is not None
     data = as_dataset(judged.data, nullable=nullable, origins=origins, executor=executor)
     return replace(judged, data=data)
 
@@ -45,7 +45,7 @@ def epoch_validation(
         model = LinearModel(
             feature_names=train.feature_names,
             weights=tuple(problem.coef(state.model).tolist()),
-            fill=train.fill,
+            constants=train.constants,
             transforms=train.transforms,
         )
         return mean_metric(model, data, judged.metric, judged.convention, executor)

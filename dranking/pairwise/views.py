@@ -10,7 +10,7 @@ import numpy as np
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.filling import with_steps_of
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, UsageError, listed
 from dranking.models.linear.checks import check_count
 from dranking.models.linear.estimator import feature_indices
 
@@ -39,12 +39,12 @@ def split_views(dataset: Dataset, views: ViewGroups, seed: int) -> list[list[int
     inside = [i for group in groups for i in group if 0 <= i < n]
     outside = [i for group in groups for i in group if not 0 <= i < n]
     times = np.bincount(inside, minlength=n)
-    wrong = [dataset.feature_names[i] for i in np.flatnonzero(times != 1)[:10]]
+    wrong = [dataset.feature_names[i] for i in np.flatnonzero(times != 1)]
     if wrong or outside or len(groups) < 2 or not all(groups):
         raise UsageError(
             "views must be at least two groups that hold every feature once"
-            + (f"; in none or in several: {', '.join(wrong)}" if wrong else "")
-            + (f"; not there: {', '.join(map(str, outside))}" if outside else "")
+            + (f"; in none or in several: {listed(wrong)}" if wrong else "")
+            + (f"; not there: {listed([*map(str, outside)])}" if outside else "")
             + "."
         )
     return groups

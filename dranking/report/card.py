@@ -233,19 +233,19 @@ def _linear(model: LinearModel) -> dict[str, Any]:
 
 def _missing_values(model: LinearModel) -> dict[str, Any] | None:
     """The value of each feature that stands for a missing one, and whether training lacked any."""
-    fill = model.fill
-    if fill is None or not fill.fills:
+    constants = model.constants
+    if constants is None or not constants.fills:
         return None
     sources = source_names(model.feature_names, model.preparation)
-    triples = zip(sources, fill.values, fill.gaps, strict=True)
+    triples = zip(sources, constants.values, constants.gaps, strict=True)
     known = {name: (value, gap) for name, value, gap in triples}
     values = [
         {"feature": name, "value": value, "missing_in_training": gap}
         for name, (value, gap) in known.items()
     ]
-    told = zip(model.feature_names, fill.indicates, strict=True) if fill.indicates else ()
+    told = zip(model.feature_names, constants.indicates, strict=True) if constants.indicates else ()
     indicators = [{"feature": name, "of": of} for name, of in told if of]
-    return {"policy": fill.policy, "values": values, "indicators": indicators}
+    return {"policy": constants.policy, "values": values, "indicators": indicators}
 
 
 def _bilinear(model: BilinearModel) -> dict[str, Any]:

@@ -31,11 +31,12 @@ from dranking.report.training_study import study_training
 Array = NDArray[np.float64]
 
 
-def describe(
+def describe(  # noqa: PLR0913 - one call with keywords
     model: LinearModel,
     judged: Dataset,
     *,
     champion: Any = None,
+    champion_data: Dataset | None = None,
     train: Dataset | None = None,
     metric: str,
     convention: str,
@@ -52,6 +53,8 @@ def describe(
         Judged queries that the model was not trained on.
     champion
         A model, or anything else that `evaluate` measures, to compare with; None for nothing.
+    champion_data
+        The judged queries as the champion reads them, if it subtracts other origins from columns.
     train
         The training data of the model, or its statistics store.
     metric, convention
@@ -66,11 +69,11 @@ def describe(
         _check_filled_as_trained(model, train)
         _check_is_of_model(model, train)
 
-    def measured(measured_model: Any) -> Evaluation:
-        names = measures_of(metric)
-        return evaluate(measured_model, judged, names, convention, executor=executor)
+    def measured(scorer: Any, data: Dataset) -> Evaluation:
+        return evaluate(scorer, data, measures_of(metric), convention, executor=executor)
 
-    ours, theirs = measured(model), None if champion is None else measured(champion)
+    ours = measured(model, judged)
+    theirs = None if champion is None else measured(champion, champion_data or judged)
     measured_by = {"model": ours, "champion": theirs}
     content = Content(
         model=model,
@@ -117,10 +120,12 @@ def _check_is_of_model(model: LinearModel, train: Dataset) -> None:
 
 def _check_filled_as_trained(model: LinearModel, train: Dataset) -> None:
     """Raise DataError if missing values of the training data have other values than the model's."""
-    if train.fill is not None and train.fill.fills:
+    if train.constants is not None and train.constants.fills:
         raw = forms_of(train.transforms) is None
         names = source_names(model.feature_names, model.transforms) if raw else model.feature_names
-        check_filled_alike(names, model.fill, train.fill.restricted(train.columns_of(names)))
+        check_filled_alike(
+            names, model.constants, train.constants.restricted(train.columns_of(names))
+        )
 
 
 def describe_unjudged(model: LinearModel, data: Dataset, executor: Executor) -> Content:

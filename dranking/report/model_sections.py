@@ -68,16 +68,16 @@ def weights(model: LinearModel, scales: Array) -> Section:
         (place, model.feature_names[i], float(raw[i]), float(standardised[i]))
         for place, i in enumerate(order, start=1)
     ]
-    if model.fill is not None and model.fill.origins:
-        origins = model.fill.origins
+    if model.constants is not None and model.constants.origins:
+        origins = model.constants.origins
         rows = [(*row, origins[i]) for row, i in zip(rows, order, strict=True)]
         headings = [*headings, "subtracted first"]
-    if model.fill is not None and model.fill.fills:
-        told = model.fill.indicates or ("",) * len(order)
-        both = zip(told, model.fill.values, strict=True)
+    if model.constants is not None and model.constants.fills:
+        told = model.constants.indicates or ("",) * len(order)
+        both = zip(told, model.constants.values, strict=True)
         of_gap = [f"tells of {of}" if of else value for of, value in both]
         rows = [(*row, of_gap[i]) for row, i in zip(rows, order, strict=True)]
-        headings = [*headings, f"missing value ({model.fill.policy} of the training data)"]
+        headings = [*headings, f"missing value ({model.constants.policy} of the training data)"]
     how = "in the order of selection" if "selected" in model.provenance else "largest weights first"
     which = f"the first {len(shown)}" if len(order) > len(shown) else "all"
     return Section(

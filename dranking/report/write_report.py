@@ -10,7 +10,7 @@ from typing import Any
 from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
 from dranking.data.roles import DEFAULT_COLUMNS
-from dranking.data.tables.any_table import is_table
+from dranking.data.tables.any_table import as_table, is_table
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
@@ -22,7 +22,7 @@ from dranking.ingestion.open import open_dataset
 from dranking.ingestion.rows.row_rules import origins_of_columns, values_of
 from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.models.linear.model import LinearModel
-from dranking.models.scorers import judged_dataset, scorer_beside
+from dranking.models.scorers import judged_dataset, read_alike, scorer_beside
 from dranking.report.describe import describe
 from dranking.report.page import render
 from dranking.report.sections import page_of
@@ -97,11 +97,15 @@ def write_report(  # noqa: PLR0913 - one call with keywords, as `dranking report
     run = get_executor(executor)
     fitted = _model_of(model)
     champion = None if champion is None else scorer_beside(champion, judged)
-    scorers = [fitted] if champion is None else [fitted, champion]
+    is_apart = champion is not None and not read_alike(fitted, champion)
+    if is_apart and is_table(judged):
+        judged = as_table(judged)  # a stream can be read once alone
+    scorers = [fitted] if champion is None or is_apart else [fitted, champion]
     content = describe(
         fitted,
         judged_dataset(judged, *scorers),
         champion=champion,
+        champion_data=judged_dataset(judged, champion) if is_apart else None,
         train=None if train is None else _training_data(train, fitted, run),
         metric=metric,
         convention=convention,
@@ -122,12 +126,12 @@ def _model_of(model: Any) -> LinearModel:
 
 def _training_data(train: Any, model: LinearModel, executor: Executor) -> Dataset:
     """The training data as a data set; a table, whose missing values are filled as the model's."""
-    if isinstance(train, Dataset) or model.fill is None:
+    if isinstance(train, Dataset) or model.constants is None:
         return as_dataset(train)
     origins = origins_of_columns(model)
     if is_table(train) or is_path(train):
-        columns = replace(DEFAULT_COLUMNS.nullable_if(model.fill.fills), origins=origins)
+        columns = replace(DEFAULT_COLUMNS.nullable_if(model.constants.fills), origins=origins)
         rows = open_dataset(train, columns=columns)
     else:
-        rows = as_dataset(train, nullable=model.fill.fills, executor=executor)
-    return filled(rows, model.fill.rule, blocks_on(executor), values_of(model))
+        rows = as_dataset(train, nullable=model.constants.fills, executor=executor)
+    return filled(rows, model.constants.rule, blocks_on(executor), values_of(model))

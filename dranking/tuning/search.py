@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from dranking.data.column_forms import source_names
+from dranking.data.column_constants import NullPolicy, Shift, ValueRule
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullPolicy, ValueRule
 from dranking.data.roles import DEFAULT_COLUMNS
 from dranking.data.steps import origins_by_column
 from dranking.data.tables.any_table import is_dask_frame, is_table
@@ -20,10 +19,10 @@ from dranking.ingestion.dask_collections import as_dataset, training_dataset
 from dranking.ingestion.open import open_dataset
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.measures.by_name import SQUARED_ERROR, get_measure, higher_is_better
+from dranking.models.linear.checks import check_training_data
 from dranking.models.linear.model import LinearModel
 from dranking.models.linear.query_record import overlap_of
 from dranking.tuning.automatic import (
-    N_FEATURES,
     SEARCH_SHARE,
     Clock,
     default_search,
@@ -50,12 +49,8 @@ from dranking.tuning.preparation import Preparation, preparations_in
 from dranking.tuning.provenance import search_facts, with_provenance
 from dranking.tuning.result import Chosen, TuningResult
 from dranking.tuning.scores import LEAVE_QUERY_OUT, SearchPlan, Validation
-from dranking.tuning.settings import (
-    Setting,
-    check_axes,
-    setting_of,
-    settings_of,
-)
+from dranking.tuning.settings import Setting, check_axes, setting_of, settings_of
+from dranking.tuning.sizes import check_nothing_about_size, check_size
 
 
 def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has options
@@ -72,6 +67,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     feature_penalty: float = 0.0,
     null: NullPolicy = "error",
     null_indicator: bool = False,
+    shift: Shift = "none",
     time_limit: float | None = None,
     executor: Any = None,
 ) -> TuningResult:
@@ -90,8 +86,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     ----------
     train
         Labelled queries: a data set, a table as `dranking.from_table` takes it, a dask
-        DataFrame with the columns ``relevance`` and ``qid``, or a path. Where float32 would merge
-        values, give ``dranking.open_dataset(table, shift="auto")``.
+        DataFrame with the columns ``relevance`` and ``qid``, or a path.
     grid
         Values of lambda to try, each above 0; or the values of several parameters by name, which
         are tried in all combinations, as in ``{"regularization": [1, 8], "normalize": ["none",
@@ -133,9 +128,10 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         a statistics store can take the place of its data.
     rule, feature_penalty
         How a point of the grid is chosen; see `dranking.tuning.choice.choose`.
-    null, null_indicator
-        The meaning of a missing value of `train`, as in `LinearRanker.fit`. These values alone are
-        fitted once, to all training data, also where queries are held out.
+    null, null_indicator, shift
+        The meaning of a missing value of `train`, and whether origins are subtracted, as in
+        `LinearRanker.fit`. These values alone are fitted once, to all training data, also where
+        queries are held out.
     time_limit
         Seconds after which the default search begins nothing more; the result says what it left
         out, and depends on the machine then. None means that everything is tried.
@@ -159,7 +155,9 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         and the data is a statistics store.
     """
     run = get_executor(executor)
-    train = training_dataset(train, null=ValueRule.of(null, null_indicator), executor=run)
+    rule_of_values = ValueRule.of(null, null_indicator, shift)
+    train = training_dataset(train, null=rule_of_values, executor=run)
+    check_training_data(train)
     values = _named(grid)
     is_default = "regularization" not in values and model == "greedy-rankrls"
     _check_time(time_limit, is_default)
@@ -171,9 +169,9 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     unlabelled = constant.pop("unlabelled", None)
     others = None if unlabelled is None else _opened(unlabelled, train)
     check_rule(rule, feature_penalty)
-    size = _check_size(train, max_features, model)
+    size = check_size(train, max_features, model)
     if model != "greedy-rankrls":
-        _check_nothing_about_size(train, max_features, model, rule, feature_penalty)
+        check_nothing_about_size(train, max_features, model, rule, feature_penalty)
     family = family_of(model, constant, others, tuned=axes)
     if is_default:
         family = greedy_family(get_convention(convention).name)
@@ -342,7 +340,7 @@ def _fitted(
 
 def _opened(data: Any, train: Dataset) -> Dataset:
     """A data set as it is, or a table, a dask DataFrame or a path, read as the training data."""
-    nullable = train.fill is not None
+    nullable = train.constants is not None
     if isinstance(data, Dataset) or is_dask_frame(data):
         return as_dataset(data, nullable=nullable)
     origins = origins_by_column(train.feature_names, train.preparation)
@@ -379,28 +377,3 @@ def _measure_name(measure: str, leave_query_out: bool) -> str:
             "choose a measure of rankings, such as map."
         )
     return name
-
-
-def _check_size(train: Dataset, max_features: int | None, model: str) -> int:
-    """The largest number of features to try; UsageError if `max_features` is out of range."""
-    n = train.n_features
-    if model == "greedy-rankrls":  # selects one form of a feature
-        n = len(set(source_names(train.feature_names, train.transforms)))
-    size = min(n, N_FEATURES) if max_features is None else max_features
-    if model != "greedy-rankrls" and max_features is None:
-        size = n
-    if not 1 <= size <= n:
-        raise UsageError(f"max_features is {size}; the data has {n} features, so choose 1 to {n}.")
-    return size
-
-
-def _check_nothing_about_size(
-    train: Dataset, max_features: int | None, model: str, rule: Rule, feature_penalty: float
-) -> None:
-    """Raise UsageError if an option chooses the number of features."""
-    is_limited = max_features is not None and max_features < train.n_features
-    if is_limited or rule == "smaller" or feature_penalty:
-        raise UsageError(
-            f"{model} has all features: max_features, rule and feature_penalty choose among "
-            "numbers of features; omit these options, or tune greedy-rankrls."
-        )

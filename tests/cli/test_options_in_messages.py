@@ -1,4 +1,4 @@
-"""Options that messages name: the command at hand has them, or the message names the command."""
+"""Options and names in messages: the command at hand has the options, and few names are listed."""
 
 from __future__ import annotations
 
@@ -220,3 +220,37 @@ def test_help_names_options_of_its_command(name):
     for parameter in COMMANDS[name].params:
         text = re.sub(rf"\b({'|'.join(COMMANDS)}) --", r"dranking \1 --", parameter.help or "")
         assert not unfollowable(f"{parameter.name}: {text}", [name])
+
+
+NAMES = re.compile(r"\b(\w*names|columns|\w*features|schema|absent|missing|lacking|there|header)\b")
+FEW = {
+    "bilinear/texts/preferences.py": "of three columns",
+    "clicks/counting/log_rows.py": "of the columns of an event",
+    "cli/options/cost_files.py": "80 characters of a line",
+    "data/forms_dataset.py": "of the forms of features",
+    "engine/cluster/attendance.py": "of hosts, cut",
+    "engine/cluster/tls.py": "of four files",
+    "retrain/registry/registry.py": "of models, cut",
+    "retrain/workflows/bilinear.py": "of two columns",
+    "files/arrow_tables.py": "of columns that a file of dranking has",
+    "tuning/curves.py": "of settings of a curve",
+}
+"""Files that join names in messages by themselves, and which."""
+
+
+def test_names_in_messages_are_listed_by_functions_that_cut_the_list():
+    """Names are joined by `listed` and `quoted`, or are a slice."""
+    found = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        source = path.read_text()
+        for node in ast.walk(ast.parse(source)) if ".join(" in source else ():
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            separator = getattr(node.func.value, "value", None)
+            if node.func.attr != "join" or separator not in (", ", ",", "; ", " and "):
+                continue
+            joined = ast.unparse(node.args[0])
+            is_cut = "MOST_NAMES]" in joined or joined.endswith("for i in largest)")
+            if NAMES.search(joined) and not is_cut:
+                found.setdefault(str(path.relative_to(SOURCE)), []).append(joined)
+    assert {file: joined for file, joined in found.items() if file not in FEW} == {}

@@ -59,6 +59,9 @@ def test_05_labels_of_plus_and_minus_one(dranking, tmp_path):
     assert code == 3
     assert "26 of 40 documents have no label, which a relevance of -1" in err
     assert not (tmp_path / "m.json").exists()
+    code, _, err = dranking("ingest", CASES / "05" / "pm1.txt", "-o", tmp_path / "pm1.zarr")
+    assert code == 0
+    assert "26 of 40 documents have no label, which a relevance of -1" in err
 
 
 @pytest.mark.parametrize("name", ["dates", "epoch"])

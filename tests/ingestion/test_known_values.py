@@ -32,8 +32,8 @@ def measured(tmp_path_factory):
 def test_the_values_are_those_of_all_sources_together(measured, policy):
     found = known_values(*measured, policy)
     assert found.feature_names == ("x",)
-    assert found.fill.policy == policy
-    np.testing.assert_allclose(found.fill.values, [OWN[policy]], rtol=1e-7)
+    assert found.constants.policy == policy
+    np.testing.assert_allclose(found.constants.values, [OWN[policy]], rtol=1e-7)
 
 
 @pytest.mark.parametrize("policy", OWN)
@@ -42,5 +42,5 @@ def test_an_earlier_model_keeps_its_values_unless_its_policy_is_another(measured
     earlier = dr.from_table(table([100.0, np.nan, 100.0]), null="mean")
     found = known_values(*measured, policy, earlier)
     expected = 100.0 if policy == "mean" else OWN[policy]
-    assert found.fill.policy == policy
-    np.testing.assert_allclose(found.fill.values, [expected], rtol=1e-7)
+    assert found.constants.policy == policy
+    np.testing.assert_allclose(found.constants.values, [expected], rtol=1e-7)

@@ -17,9 +17,9 @@ from dranking.files.places import Place
 from dranking.files.requests import request
 
 if TYPE_CHECKING:
+    from dranking.data.column_constants import ColumnConstants
     from dranking.data.dataset import Dataset
-    from dranking.data.null_fill import NullFill
-    from dranking.ingestion.rows.row_rules import HasFill
+    from dranking.ingestion.rows.row_rules import HasConstants
 
 
 @grouped
@@ -53,8 +53,8 @@ def info(
         if "weights" in facts:
             shown, headings = [facts["feature_names"], facts["weights"]], ["feature", "weight"]
             if facts["missing_values"] != "an error":
-                shown.append(facts["fill"]["values"])
-                headings.append(f"missing value ({facts['fill']['policy']})")
+                shown.append(facts["constants"]["values"])
+                headings.append(f"missing value ({facts['constants']['policy']})")
             print_table("weights", headings, list(zip(*shown, strict=True)))
 
 
@@ -74,13 +74,13 @@ def _show_data(path: Place, columns: ColumnOptions, all_blocks: bool, as_json: b
         **_segments(dataset),
         "n_unlabelled": dataset.n_unlabelled,
         "sparse": dataset.is_sparse,
-        "missing_values": _missing(dataset.fill),
+        "missing_values": _missing(dataset.constants),
         "origins": _origins(dataset),
         "scaling": ", ".join(t.kind for t in dataset.transforms) or "none",
         "fingerprint": dataset.fingerprint,
         "columns": asdict(dataset.roles),
         "feature_names": list(dataset.feature_names),
-        **_fill(dataset.fill),
+        **_constants(dataset.constants),
     }
     features = feature_facts(dataset, path, columns.words, all_blocks=all_blocks)
     if as_json:
@@ -90,17 +90,19 @@ def _show_data(path: Place, columns: ColumnOptions, all_blocks: bool, as_json: b
         print_features(features, dataset.n_blocks)
 
 
-def _missing(fill: NullFill | None) -> str:
+def _missing(constants: ColumnConstants | None) -> str:
     """What stands for missing values, in words."""
-    if fill is None or not fill.fills:
+    if constants is None or not constants.fills:
         return "an error"
-    n_told = sum(fill.indicators.tolist())
-    n_filled = sum(fill.gaps) - n_told
+    n_told = sum(constants.indicators.tolist())
+    n_filled = sum(constants.gaps) - n_told
     told = f"; {n_told:,} features tell of them" if n_told else ""
-    return f"the {fill.policy} of {n_filled:,} features; of others, an error without --null{told}"
+    return (
+        f"the {constants.policy} of {n_filled:,} features; of others, an error without --null{told}"
+    )
 
 
-def _origins(known: HasFill) -> str:
+def _origins(known: HasConstants) -> str:
     """The numbers that are subtracted from columns, in words."""
     from dranking.errors import listed
     from dranking.ingestion.rows.row_rules import origins_of_columns
@@ -110,9 +112,9 @@ def _origins(known: HasFill) -> str:
     )
 
 
-def _fill(fill: NullFill | None) -> dict[str, Any]:
+def _constants(constants: ColumnConstants | None) -> dict[str, Any]:
     """The record of the values for missing ones; nothing without one."""
-    return {} if fill is None else {"fill": fill.model_dump(mode="json")}
+    return {} if constants is None else {"constants": constants.model_dump(mode="json")}
 
 
 def _segments(dataset: Dataset) -> dict[str, int]:
@@ -141,13 +143,13 @@ def _model_facts(path: Place) -> dict[str, Any] | None:
     return {
         "kind": model.kind,
         "n_features": len(model.weights),
-        "missing_values": _missing(model.fill),
+        "missing_values": _missing(model.constants),
         "origins": _origins(model),
         "scaling": ", ".join(t.kind for t in model.transforms) or "none",
         "ranker": model.provenance.get("ranker", "unknown"),
         "feature_names": list(model.feature_names),
         "weights": list(model.weights),
-        **_fill(model.fill),
+        **_constants(model.constants),
         "provenance": model.provenance,
     }
 

@@ -12,14 +12,14 @@ from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
 from dranking.cli.options.ingest import RowOptions
 from dranking.cli.options.shared import Json, Output, Overwrite, Scratch
-from dranking.cli.output import print_facts, print_json
+from dranking.cli.output import note, print_facts, print_json
 from dranking.cli.parsing.option_groups import grouped
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
     from dranking.ingestion.ingest_plan import IngestFacts
-    from dranking.ingestion.rows.row_rules import HasFill
+    from dranking.ingestion.rows.row_rules import HasConstants
 
 
 @grouped
@@ -83,6 +83,7 @@ def ingest(
             executor=executor,
         )
     _say_extra_work(found)
+    _say_no_pairs(dataset, found)
     facts = _sizes(dataset) | found._asdict()
     features = feature_facts(dataset, output)
     if as_json:
@@ -92,7 +93,7 @@ def ingest(
         print_features(features, dataset.n_blocks)
 
 
-def _known(path: Place | None) -> HasFill | None:
+def _known(path: Place | None) -> HasConstants | None:
     """The model or the data set that knows values for missing ones."""
     from dranking.ingestion.open import data_form, open_dataset
     from dranking.models.linear.model import load_model
@@ -118,6 +119,15 @@ def _say_extra_work(found: IngestFacts) -> None:
             f"note: this took about {format_bytes(found.n_scratch_bytes)} of scratch space.",
             err=True,
         )
+
+
+def _say_no_pairs(dataset: Dataset, found: IngestFacts) -> None:
+    """A line that says why nothing can be learned from labelled data without pairs."""
+    from dranking.models.linear.pairs_to_learn import no_pair
+
+    is_labelled = dataset.n_unlabelled < dataset.n_documents
+    if is_labelled and found.n_queries_without_pairs == dataset.n_queries:
+        note(str(no_pair(dataset)))
 
 
 def _sizes(dataset: Dataset) -> dict[str, int]:

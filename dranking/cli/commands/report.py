@@ -68,6 +68,7 @@ def report(
     The page shows figures, weights, wins and losses on judged data, and needs no other file.
     """
     from dranking.models.linear.model import load_model
+    from dranking.models.scorers import read_alike
     from dranking.report.describe import describe
     from dranking.report.page import render
     from dranking.report.sections import page_of
@@ -80,10 +81,13 @@ def report(
         rival = score_column
         if champion is not None:
             rival = open_scorer(champion, columns, data, score_column)
+        is_apart = rival is not None and not read_alike(fitted, rival)
+        is_alone = rival is None or is_apart
         content = describe(
             fitted,
-            open_judged(data, [fitted] if rival is None else [fitted, rival], columns),
+            open_judged(data, [fitted] if is_alone else [fitted, rival], columns),
             champion=rival,
+            champion_data=open_judged(data, [rival], columns) if is_apart else None,
             train=None if train is None else columns.open_training_of(fitted, train),
             metric=metric,
             convention=convention,

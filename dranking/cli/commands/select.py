@@ -46,10 +46,12 @@ def select(
     as_json: Json = False,
 ) -> None:
     """Select features by greedy RankRLS and write the sparse model."""
+    from dranking.models.trained_queries import check_queries_place
     from dranking.rankrls.greedy.estimator import GreedyRankRLS
     from dranking.rankrls.greedy.options import Costs, Forms, Passes, Rescore, Search
 
     check_output_file(output, overwrite)
+    check_queries_place(output)
     if candidates.forms and normalize != "none":
         raise UsageError("--forms are forms of raw features: give --forms or --normalize.")
     with execution.running(overwrite, memory_limit=passing.memory_limit) as executor:

@@ -89,13 +89,13 @@ def append(
     as_json: Json = False,
 ) -> None:
     """Add the queries of new data. The data of queries in the store is not needed."""
-    from dranking.data.null_fill import check_permitted
+    from dranking.data.column_constants import check_permitted
     from dranking.rankrls.gram.statistics_store import added_to, append_queries
     from dranking.rankrls.statistics.dataset import StatisticsDataset
 
     with execution.running(memory_limit=memory_limit) as executor:
         before = StatisticsDataset(store)
-        check_permitted(columns.rule, before.fill, str(store))
+        check_permitted(columns.rule, before.constants, str(store))
         source = columns.open_added(data, added_to(before, columns.rule.permits), before)
         grown = append_queries(
             store,

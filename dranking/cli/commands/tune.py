@@ -97,10 +97,12 @@ def tune(
     features, and picks that are rescored, by folds of queries, which are made twice. Other rankers
     need --regularization.
     """
+    from dranking.models.trained_queries import check_queries_place
     from dranking.tuning.curves import check_figure, plot_curves, save_figure
     from dranking.tuning.search import tune as search
 
     check_output_file(output, overwrite)
+    check_queries_place(output)
     _check_together(by, normalize, forms)
     metric = by.metric if by.criterion is None else _lqo_metric(by.criterion)
     if figure is not None:

@@ -12,10 +12,10 @@ from dranking.cli.parsing.topics import COLUMNS
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
+    from dranking.data.column_constants import ValueRule
     from dranking.data.dataset import Dataset
-    from dranking.data.null_fill import ValueRule
     from dranking.data.roles import Columns, KnownFeatures
-    from dranking.ingestion.rows.row_rules import HasFill
+    from dranking.ingestion.rows.row_rules import HasConstants
     from dranking.models.linear.model import LinearModel
 
 
@@ -111,7 +111,7 @@ class ColumnOptions:
     @property
     def rule(self) -> ValueRule:
         """The meaning of a missing value of training data."""
-        from dranking.data.null_fill import ValueRule
+        from dranking.data.column_constants import ValueRule
 
         return ValueRule.of(self.null, self.null_indicator, self.shift)
 
@@ -147,7 +147,7 @@ class ColumnOptions:
             columns = replace(columns, origins=origins_of_columns(train))
         return self._open(path, replace(columns, needed=needed))
 
-    def open_added(self, path: Place, known: KnownFeatures, before: HasFill) -> Dataset:
+    def open_added(self, path: Place, known: KnownFeatures, before: HasConstants) -> Dataset:
         """Open data that is added to earlier data, whose features and missing values it takes."""
         from dranking.ingestion.rows.row_rules import origins_of_columns
 
@@ -160,11 +160,11 @@ class ColumnOptions:
         from dranking.ingestion.open import data_form
         from dranking.ingestion.rows.row_rules import origins_of_columns, values_of
 
-        if model.fill is None or data_form([path]) == "directory":
+        if model.constants is None or data_form([path]) == "directory":
             return self._open(path, self.columns)
-        columns = self.columns.nullable_if(model.fill.fills)
+        columns = self.columns.nullable_if(model.constants.fills)
         rows = self._open(path, replace(columns, origins=origins_of_columns(model)))
-        return filled(rows, model.fill.rule, kept=values_of(model))
+        return filled(rows, model.constants.rule, kept=values_of(model))
 
     def permitting(self, model: LinearModel) -> LinearModel:
         """The model that fills the missing values that these options permit."""

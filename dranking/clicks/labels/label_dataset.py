@@ -253,7 +253,7 @@ def _committed(
         feature_names=data.feature_names,
         transforms=data.transforms,
         roles=data.roles,
-        fill=data.fill,
+        constants=data.constants,
         labels=labels,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from dranking.data.roles import QID, RELEVANCE, Columns
 from dranking.data.tables.columns import Layout
+from dranking.errors import MOST_NAMES
 from dranking.files.places import AnyPlace
 
 OUTPUT = "ordered.zarr"
@@ -32,11 +33,11 @@ def ingest_advice(
         "--relevance-column": None if roles.relevance == RELEVANCE else roles.relevance,
         "--docid-column": roles.docid if "docid" in columns.chosen else None,
         "--weight-column": roles.weight if "weight" in columns.chosen else None,
-        "--folder-features": ",".join(columns.folder_features),
-        "--exclude": ",".join(columns.exclude),
+        "--folder-features": _first(columns.folder_features),
+        "--exclude": _first(columns.exclude),
     }
     if columns.features is not None or columns.needed is not None:
-        options["--features"] = ",".join(layout.columns)
+        options["--features"] = _first(layout.columns)
         del options["--exclude"]
     for option, value in options.items():
         command += [option, value] if value else []
@@ -46,3 +47,9 @@ def ingest_advice(
         f"bring them together once, and give {OUTPUT} in place of {files}: "
         f"{shlex.join([*command, '--output', OUTPUT])} (in Python, dr.ingest)."
     )
+
+
+def _first(names: Sequence[str]) -> str:
+    """Names of columns as the value of an option; dots stand for those behind the first."""
+    more = ["..."] if len(names) > MOST_NAMES else []
+    return ",".join([*names[:MOST_NAMES], *more])

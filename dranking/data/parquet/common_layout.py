@@ -13,7 +13,7 @@ from dranking.data.tables.ids import is_text
 from dranking.data.tables.later_features import compare_features, say_left_out
 from dranking.data.tables.numeric_values import is_number
 from dranking.data.tables.recorded_steps import Schemas
-from dranking.errors import DataError
+from dranking.errors import DataError, quoted
 
 
 def common_layout(schemas: Schemas, columns: Columns, *, may_lack: bool = False) -> Layout:
@@ -130,9 +130,9 @@ def _difference(first: Layout, other: Layout) -> str:
     ours, theirs = {*first.roles.names}, {*other.roles.names}
     parts = []
     if ours - theirs:
-        parts.append(f"it lacks {', '.join(map(repr, sorted(ours - theirs)[:10]))}")
+        parts.append(f"it lacks {quoted(sorted(ours - theirs))}")
     if theirs - ours:
-        parts.append(f"it adds {', '.join(map(repr, sorted(theirs - ours)[:10]))}")
+        parts.append(f"it adds {quoted(sorted(theirs - ours))}")
     return " and ".join(parts)
 
 

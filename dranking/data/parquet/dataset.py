@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from upath import UPath
 
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, BlockInfo, QueryBlock, block_boundaries
+from dranking.data.column_constants import ColumnConstants
 from dranking.data.dataset import Dataset, RowsApart
-from dranking.data.null_fill import NullFill
 from dranking.data.parquet.advice import ingest_advice
 from dranking.data.parquet.common_layout import common_layout
 from dranking.data.parquet.files import ParquetFiles
 from dranking.data.parquet.hive_folders import find_files, read_footers, with_origins
 from dranking.data.roles import DEFAULT_COLUMNS, DOC_ID, QID, RELEVANCE, RESERVED, WEIGHT, Columns
-from dranking.data.steps import fill_of, scalings_of
+from dranking.data.steps import constants_of, scalings_of
 from dranking.data.tables.any_table import no_dataset
 from dranking.data.tables.ids import as_ids, check_no_null
 from dranking.data.tables.numeric_values import arrow_numbers
@@ -100,9 +100,9 @@ class ParquetDataset(Dataset):
         self.has_nulls = bool(self._nullable.any())
         self.roles = self._layout.roles
         steps = recorded_steps(schemas, self.feature_names)
-        fill, self.transforms = fill_of(steps), scalings_of(steps)
-        self._layout = with_origins(self._layout, footers, {} if fill else columns.origins)
-        self.fill = fill or NullFill.of_origins(self._layout.origins)
+        constants, self.transforms = constants_of(steps), scalings_of(steps)
+        self._layout = with_origins(self._layout, footers, {} if constants else columns.origins)
+        self.constants = constants or ColumnConstants.of_origins(self._layout.origins)
         queries = self._scan(schemas, ingest_advice(given, columns, where, self._layout))
         if self.rows_apart is not None and not may_lie_apart:
             raise self.rows_apart.error()
@@ -202,8 +202,8 @@ def write_parquet(
 
     The columns are ``qid``, ``docid`` if the data has document ids, ``relevance`` (null if
     unlabelled), ``weight`` if the data has query weights, and one float32 column per feature. Every
-    block is a row group. The values that were filled in for missing ones, and scalings, are
-    recorded in the metadata; comments are not written.
+    block is a row group. Origins that were subtracted, values that were filled in for missing ones,
+    and scalings are recorded in the metadata, which other tools lose. Comments are not written.
 
     Parameters
     ----------

@@ -20,6 +20,7 @@ from dranking.data.tables.columns import Layout
 from dranking.data.tables.lost_digits import (
     Origins,
     Range,
+    check_raw,
     may_lose_digits,
     no_lists,
     origins_of,
@@ -178,13 +179,16 @@ def with_origins(layout: Layout, footers: Sequence[ReadFooter], wanted: Origins)
     UsageError
         If origins are to be found in lists.
     DataError
-        If origins are to be found in columns whose range the footers do not know.
+        If origins are to be found in columns whose range the footers do not know, or known ones
+        subtracted from columns without raw values.
     """
     where = footers[0].part.name
     if layout.width is not None:
         if wanted == "auto":
             raise no_lists(where)
         return layout
+    for schema, name in {footer.schema: footer.part.name for footer in reversed(footers)}.items():
+        check_raw(pa.ipc.read_schema(pa.py_buffer(schema)), layout.columns, wanted, name)
     ranges = ranges_of(footers, layout.columns)
     unknown = [name for name, (low, _) in ranges.items() if np.isnan(low)]
     if unknown and wanted == "auto":

@@ -19,8 +19,8 @@ from pydantic import (
     model_validator,
 )
 
+from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import Transform
-from dranking.data.null_fill import NullFill
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.tables.feature_names import check_feature_names
 from dranking.files.folders.manifests import DirectoryKind
@@ -139,7 +139,7 @@ class DatasetManifest(BaseModel):
         Scalings already applied to the values.
     roles
         Names of the columns of ids, grades and weights in the table that the data comes from.
-    fill
+    constants
         The values that are stored for missing ones; data that is appended gets the same values.
         None if no value was permitted to be missing.
     query_id_type, doc_id_type
@@ -162,7 +162,7 @@ class DatasetManifest(BaseModel):
     sparse: bool
     transforms: tuple[Transform, ...] = ()
     roles: Roles = DEFAULT_ROLES
-    fill: NullFill | None = None
+    constants: ColumnConstants | None = None
     query_id_type: IdType
     doc_id_type: IdType | None
     labels: LabelOrigin | None = None
@@ -178,8 +178,8 @@ class DatasetManifest(BaseModel):
     def _check(self) -> DatasetManifest:
         check_feature_names(self.feature_names)
         n_features = len(self.feature_names)
-        if self.fill is not None and self.fill.n_features != n_features:
-            raise ValueError(f"fill has {self.fill.n_features} values, not {n_features}")
+        if self.constants is not None and self.constants.n_features != n_features:
+            raise ValueError(f"constants has {self.constants.n_features} values, not {n_features}")
         for transform in self.transforms:
             if transform.n_features not in (None, n_features):
                 raise ValueError(

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from dranking.data.blocks import QueryBlock, segment_borders
+from dranking.data.column_constants import ColumnConstants, joined_constants
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullFill, joined_fill
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.manifest import (
@@ -92,11 +92,11 @@ def write_dataset(
     TryAgainError
         If another process changed the data set meanwhile.
     """
-    fill = None
+    constants = None
     if isinstance(blocks, Dataset):
         feature_names = blocks.feature_names if feature_names is None else feature_names
         transforms = transforms or blocks.transforms
-        fill = blocks.fill
+        constants = blocks.constants
         roles = blocks.roles if roles == DEFAULT_ROLES else roles
         blocks.check_documents()
         blocks = blocks.read_blocks()
@@ -110,7 +110,7 @@ def write_dataset(
             commit,
             segments,
             feature_names=names,
-            fill=fill,
+            constants=constants,
             transforms=transforms,
             roles=roles,
             append=append,
@@ -124,7 +124,7 @@ def commit_dataset(
     feature_names: Sequence[str] | None = None,
     transforms: Sequence[Scaling] = (),
     roles: Roles = DEFAULT_ROLES,
-    fill: NullFill | None = None,
+    constants: ColumnConstants | None = None,
     labels: LabelOrigin | None = None,
     append: bool = False,
 ) -> StoredDataset:
@@ -143,7 +143,7 @@ def commit_dataset(
         Scalings already applied to the values.
     roles
         Names of the columns of ids, grades and weights in the table that the data comes from.
-    fill
+    constants
         The values that the segments hold for missing ones; None if no value may be missing.
     labels
         The origin of the labels, if the segments are those of another data set with other labels.
@@ -180,7 +180,7 @@ def commit_dataset(
         "feature_names": names,
         "sparse": segments[0].sparse,
         "transforms": tuple(transforms),
-        "fill": fill if before is None else _fill_of_both(before, fill),
+        "constants": constants if before is None else _constants_of_both(before, constants),
         "labels": labels,
     }
     id_types = {
@@ -309,9 +309,13 @@ def _check_same_facts(before: StoredDataset, manifest: DatasetManifest) -> None:
             )
 
 
-def _fill_of_both(before: StoredDataset, fill: NullFill | None) -> NullFill | None:
+def _constants_of_both(
+    before: StoredDataset, constants: ColumnConstants | None
+) -> ColumnConstants | None:
     """The values for missing ones of a data set and of new segments; DataError if they differ."""
-    return joined_fill((before.fill, fill), before.feature_names, f"{before.path} and the new data")
+    return joined_constants(
+        (before.constants, constants), before.feature_names, f"{before.path} and the new data"
+    )
 
 
 def _write_beside(commit: DirectoryCommit, manifest: DatasetManifest, index: SegmentIndex) -> None:

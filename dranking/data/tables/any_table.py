@@ -201,7 +201,7 @@ def _explained(name: str) -> Iterator[None]:
         raise
     except Exception as error:
         why = str(error).strip().splitlines() or [type(error).__name__]
-        raise DataError(f"the {name} cannot be read ({why[0].rstrip('.')}).") from error
+        raise DataError(f"the {name} cannot be read ({why[0].rstrip('.'):.500}).") from error
 
 
 def no_dataset(value: Any, function: str) -> UsageError:
@@ -255,9 +255,9 @@ def check_index(value: Any, columns: Columns) -> None:
         return
     levels = [name for name in value.index.names if name is not None]
     named = (columns.qid, columns.relevance, columns.docid, columns.weight)
-    found = [name for name in named if name in levels and name not in value.columns]
+    found = [name for name in named if name and name in levels and name not in value.columns]
     if found:
         raise DataError(
-            f"the index of the table has {', '.join(map(repr, found))}, which must be columns; "
+            f"the index of the table has {quoted(found)}, which must be columns; "
             "pass table.reset_index()."
         )

@@ -6,7 +6,6 @@ numbers per feature or one column of fixed-size lists.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,18 +16,15 @@ from numpy.typing import NDArray
 from dranking.data.roles import DOC_ID, FEATURES, QID, RELEVANCE, RESERVED, WEIGHT, Columns, Roles
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import is_text
+from dranking.data.tables.index_columns import index_columns, pandas_index, say_index_columns
 from dranking.data.tables.numeric_values import is_number
-from dranking.errors import DataError, DataWarning, UsageError, listed, quoted, warn_user
-from dranking.files.json_files import parse_json
+from dranking.errors import MOST_NAMES, DataError, UsageError, listed, quoted
 
 TABLE, DASK_FRAME = "the table", "the dask DataFrame"
 """The name of tables that are no files, in errors."""
 
 FIT_NAMES = {QID: "qid", RELEVANCE: "y"}
 """Arguments of the `fit` of estimators that name columns of a table."""
-
-_INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__|Unnamed: \d+|level_\d+|index")
-"""Names that pandas and Dask give to an index without a name when it becomes a column."""
 
 MEANINGS = {
     QID: "query ids",
@@ -107,7 +103,7 @@ def find_layout(schema: pa.Schema, columns: Columns, where: str) -> Layout:
     if columns.features is None:
         chosen = _guess_features(schema, columns, roles, where)
         if columns.needed is None:
-            _say_what_indexes(schema, columns, roles, where)
+            say_index_columns(schema, {*roles.names, *columns.exclude}, where)
     else:
         chosen = tuple(columns.features)
         _check_named_features(schema, columns, roles, where)
@@ -256,7 +252,7 @@ def _choices(features: Sequence[str]) -> str:
 def _possible_features(schema: pa.Schema, columns: Columns, roles: Roles) -> list[pa.Field]:
     """The columns that have no other role and are not left out."""
     left_out = {*_unused_roles(columns), *columns.exclude}
-    indexes = {*_pandas_index(schema), *_row_numbers(schema)} - {*(columns.needed or ())}
+    indexes = {*pandas_index(schema), *index_columns(schema)} - {*(columns.needed or ())}
     passed_over = {*roles.names, *left_out, *indexes}
     return [field for field in schema if field.name not in passed_over]
 
@@ -287,10 +283,12 @@ def _guess_features(
     if not rest and columns.needed is not None and not columns.needed:
         return ()
     if not rest:
-        wanted = "" if columns.needed is None else f" of those needed ({quoted([*columns.needed])})"
+        numbers = f"beside {quoted(sorted(passed_over))}"
+        if columns.needed is not None:
+            numbers = f"among those needed ({quoted([*columns.needed])})"
         raise DataError(
-            f"{where}: there is no feature column{wanted}: no column of numbers beside "
-            f"{quoted(sorted(passed_over))}, and no fixed-size-list column {FEATURES!r}. The "
+            f"{where}: there is no feature column: no column of numbers {numbers}, and no "
+            f"fixed-size-list column {FEATURES!r}. The "
             f"columns are {listed([f'{f.name} ({f.type})' for f in schema])}."
         )
     return tuple(field.name for field in rest)
@@ -309,20 +307,19 @@ def _not_features(refused: Sequence[pa.Field], where: str) -> DataError:
         "the name of ids, grades or weights" if field.name in RESERVED else str(field.type)
         for field in refused
     ]
-    shown = ", ".join(f"{n!r} ({r})" for n, r in zip(names[:20], reasons, strict=False))
-    more = f", ... ({len(names)} in all)" if len(names) > 20 else ""
+    shown = listed([f"{name!r} ({reason})" for name, reason in zip(names, reasons, strict=True)])
     leave_out, choose = _how_to_leave_out(names, where)
     return DataError(
-        f"{where}: {len(names)} column(s) cannot be features: {shown}{more}. Features are "
+        f"{where}: {len(names)} column(s) cannot be features: {shown}. Features are "
         f"integers, floats, decimals or booleans. Leave these columns out with {leave_out}, or "
         f"name the features with {choose}."
     )
 
 
 def _how_to_leave_out(names: Sequence[str], where: str) -> tuple[str, str]:
-    """The ways to leave columns out of a table, 20 of them named, and to name the features."""
-    more = ["..."] if len(names) > 20 else []
-    shown = f"[{', '.join([*map(repr, names[:20]), *more])}]"
+    """The ways to leave columns out of a table, and to name the features."""
+    more = ["..."] if len(names) > MOST_NAMES else []
+    shown = f"[{', '.join([*map(repr, names[:MOST_NAMES]), *more])}]"
     if where == DASK_FRAME:
         return f"frame.drop(columns={shown})", "frame[[...]], beside grades and ids"
     if where == TABLE:
@@ -331,7 +328,7 @@ def _how_to_leave_out(names: Sequence[str], where: str) -> tuple[str, str]:
             "dr.Columns(features=[...])",
         )
     return (
-        f"--exclude {','.join([*names[:20], *more])} (Columns(exclude=[...]), for retrain "
+        f"--exclude {','.join([*names[:MOST_NAMES], *more])} (Columns(exclude=[...]), for retrain "
         "data.exclude)",
         "--features (Columns(features=[...]), for retrain data.features)",
     )
@@ -373,33 +370,3 @@ def _check_feature_type(schema: pa.Schema, name: str, where: str) -> None:
         raise DataError(
             f"{where}: column {name!r} is {kind}; features are numbers or fixed-size lists of them."
         )
-
-
-def _row_numbers(schema: pa.Schema) -> list[str]:
-    """Whole numbers under a name that only the index of a frame gets when it becomes a column."""
-    return [
-        field.name
-        for field in schema
-        if _INDEX.fullmatch(field.name) and pa.types.is_integer(field.type)
-    ]
-
-
-def _say_what_indexes(schema: pa.Schema, columns: Columns, roles: Roles, where: str) -> None:
-    """Warn of columns that are left out because an index of a frame seems to be in them."""
-    known = {*roles.names, *columns.exclude, *_pandas_index(schema)}
-    found = [name for name in _row_numbers(schema) if name not in known]
-    if found:
-        warn_user(
-            f"{where}: left out {quoted(found)}, which by its name holds the row numbers of a "
-            "frame. If it is a feature, give it another name.",
-            DataWarning,
-        )
-
-
-def _pandas_index(schema: pa.Schema) -> list[str]:
-    """Columns that pandas stored to restore the index of a frame."""
-    try:
-        index = parse_json((schema.metadata or {})[b"pandas"])["index_columns"]
-        return [name for name in index if isinstance(name, str)]
-    except (KeyError, ValueError, TypeError):
-        return []

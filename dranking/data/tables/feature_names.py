@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from dranking.errors import DataError
+from dranking.errors import DataError, listed
 
 
 def default_feature_names(n_features: int) -> tuple[str, ...]:
@@ -40,6 +40,6 @@ def check_feature_names(names: Iterable[str]) -> tuple[str, ...]:
     if repeated:
         raise DataError(
             f"feature names must be unique; {len(repeated)} occur more than once: "
-            f"{', '.join(repeated[:10])}{', ...' if len(repeated) > 10 else ''}."
+            f"{listed(repeated)}."
         )
     return checked

@@ -13,20 +13,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock, block_boundaries
+from dranking.data.column_constants import ColumnConstants, NullPolicy, Shift, ValueRule
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
-from dranking.data.null_fill import NullFill, NullPolicy, Shift, ValueRule
 from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, QID, RELEVANCE, Columns, Roles
-from dranking.data.steps import Filling, every_gap, fill_of, scalings_of
+from dranking.data.steps import Filling, constants_of, every_gap, scalings_of
 from dranking.data.tables.alignment import aligned, weights_of_queries
 from dranking.data.tables.any_table import as_table, check_index, is_table
 from dranking.data.tables.columns import TABLE, find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import as_ids, check_no_null, row_place
+from dranking.data.tables.index_columns import say_index_features
 from dranking.data.tables.lost_digits import (
     NO_ORIGINS,
     Origins,
+    check_raw,
     no_lists,
     origins_of,
     ranges_in_memory,
@@ -95,12 +97,14 @@ class MemoryDataset(Dataset):
         block = self._blocks[index]
         return block if columns is None else block.with_features(block.features[:, columns])
 
-    def filled(self, fill: NullFill | None, filling: Filling | None = None) -> MemoryDataset:
+    def filled(
+        self, constants: ColumnConstants | None, filling: Filling | None = None
+    ) -> MemoryDataset:
         """The data set with values for missing ones; blocks without gaps are shared."""
-        chosen = filling or every_gap(self.feature_names, fill)
+        chosen = filling or every_gap(self.feature_names, constants)
         blocks = [chosen.of_columns(block) for block in self._blocks]
         data = MemoryDataset(blocks, chosen.names, self.transforms, self.roles)
-        data.fill = fill
+        data.constants = constants
         return data
 
 
@@ -164,7 +168,8 @@ def from_arrays(  # noqa: PLR0913 - one call with keywords
     Warns
     -----
     DataWarning
-        If values are joined to rows by the labels of an index in another order.
+        If values are joined to rows by the labels of an index in another order, or a column of `X`
+        has a name that tools give to the index of a frame.
     """
     rule = ValueRule.of(null, null_indicator, shift)
     rows = rows_in_memory(
@@ -201,6 +206,8 @@ def rows_in_memory(  # noqa: PLR0913 - one call with keywords
         raise UsageError("qid is missing; pass the query id of each row as qid=.")
     y, qid, doc_ids = aligned(X, y=y, qid=qid, doc_ids=doc_ids).values()
     features, names = _as_features(X)
+    if y is not None and isinstance(features, pa.Table):  # scores have no labels
+        say_index_features(features.schema)
     names = names if feature_names is None else tuple(feature_names)
     if names is None:
         names = default_feature_names(features.shape[1])
@@ -216,6 +223,7 @@ def rows_in_memory(  # noqa: PLR0913 - one call with keywords
             "shift: not for sparse features, whose zeros would be zeros no longer; give X.toarray()"
             ", or leave shift out."
         )
+    check_raw(features, names, origins, "X")
     subtracted = origins_of(ranges_in_memory(features, names), names, origins, "X")
     if len(subtracted) and sparse.issparse(features):
         features = features.toarray()
@@ -240,7 +248,7 @@ def rows_in_memory(  # noqa: PLR0913 - one call with keywords
         )
 
     data = MemoryDataset(_blocks(block, query_ptr, max_documents), names)
-    data.fill, data.has_nulls = NullFill.of_origins(subtracted), bool(may_miss.any())
+    data.constants, data.has_nulls = ColumnConstants.of_origins(subtracted), bool(may_miss.any())
     return data
 
 
@@ -308,9 +316,10 @@ def from_table(
     layout = find_layout(table.schema, columns, TABLE)
     names = layout.feature_names
     steps = recorded_steps([(TABLE, table.schema)], names)
-    wanted = {} if fill_of(steps) is not None else columns.origins
+    wanted = {} if constants_of(steps) is not None else columns.origins
     if wanted == "auto" and layout.width is not None:
         raise no_lists(TABLE)
+    check_raw(table, layout.columns, wanted, TABLE)
     ranges = ranges_in_memory(table, layout.columns)
     layout = replace(layout, origins=origins_of(ranges, layout.columns, wanted, TABLE))
     ids = concat_ids([table], layout.roles.qid, layout.qid_is_text)
@@ -328,7 +337,7 @@ def from_table(
 
     blocks = _blocks(block, query_ptr, max_documents)
     data = MemoryDataset(blocks, names, scalings_of(steps), layout.roles)
-    data.fill = fill_of(steps) or NullFill.of_origins(layout.origins)
+    data.constants = constants_of(steps) or ColumnConstants.of_origins(layout.origins)
     data.has_nulls = bool(may_miss.any())
     return filled(data, rule)
 

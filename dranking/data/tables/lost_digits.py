@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dranking.errors import DataWarning, UsageError, listed, warn_user
+from dranking.errors import DataError, DataWarning, UsageError, listed, warn_user
 
 Origins: TypeAlias = Mapping[str, float] | Literal["auto"]
 """Numbers to subtract from columns, by name; or those that are found in the data."""
@@ -45,8 +45,8 @@ def warn_of_lost_digits(ranges: Mapping[str, Range], where: str) -> None:
         warn_user(
             f"{where}: features are kept in float32, which rounds {listed(lost)}: values that "
             "differ become equal. Train from the table with --shift auto (in Python shift='auto', "
-            "for tune in open_dataset, for retrain data.shift), which subtracts the least value "
-            "before; or subtract it yourself.",
+            "for retrain data.shift), which subtracts the least value before; or subtract it "
+            "yourself.",
             DataWarning,
         )
 
@@ -73,6 +73,40 @@ def origins_of(
     left = {name: (low - found[name], high - found[name]) for name, (low, high) in ranges.items()}
     warn_of_lost_digits(left, where)
     return tuple(found[name] for name in names) if any(found.values()) else ()
+
+
+def check_raw(features: Any, names: Sequence[str], wanted: Origins, where: str) -> None:
+    """Check that columns from which known origins are subtracted have their raw values.
+
+    Parameters
+    ----------
+    features
+        Array whose columns have the names; or a table or its schema, which has the columns.
+    names, wanted, where
+        As in `origins_of`.
+
+    Raises
+    ------
+    DataError
+        If such a column is of a type of which float32 has all numbers.
+    """
+    if wanted == "auto" or not any(wanted.values()):
+        return
+    if isinstance(features, pa.Table | pa.Schema):
+        schema = features.schema if isinstance(features, pa.Table) else features
+        there = [name for name in names if name in schema.names]
+        kinds = {name: schema.field(name).type for name in there}
+        kinds = {n: k for n, k in kinds.items() if not (pa.types.is_null(k) or may_lose_digits(k))}
+    else:
+        kinds = {} if _is_wide(features.dtype) else dict.fromkeys(names, features.dtype)
+    for name, kind in kinds.items():
+        if origin := wanted.get(name):
+            raise DataError(
+                f"{where}: column {name!r} is {kind}, and {origin:.17g} is subtracted from it "
+                "before the conversion to float32, as in the training. So its values are merged "
+                "already, or the number was subtracted by dranking and another tool lost the "
+                "record of it. Give the column with its raw values, as int64 or float64."
+            )
 
 
 def ranges_in_memory(features: Any, names: Sequence[str]) -> dict[str, Range]:

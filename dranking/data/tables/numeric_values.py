@@ -25,7 +25,8 @@ LIMIT = "limit or rescale the feature first, as DataFrame.clip does."
 REPLACE = (
     "say with --null zero, --null minimum or --null mean (in Python null=, for retrain "
     "data.null) where training data is read what stands for missing values: the model then knows "
-    "the value of each feature."
+    "the value of each feature, and --null with its own policy (in Python model.permitting_nulls) "
+    "permits one here, too."
 )
 """Advice on missing values."""
 

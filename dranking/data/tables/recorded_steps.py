@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
+from dranking.data.column_constants import ColumnConstants, joined_constants
 from dranking.data.column_forms import Scaling, Transform
-from dranking.data.null_fill import NullFill, joined_fill
-from dranking.data.steps import Steps, fill_of, scalings_of
+from dranking.data.steps import Steps, constants_of, scalings_of
 from dranking.errors import DataError
 
-FILL_KEY = b"dranking.fill"
+CONSTANTS_KEY = b"dranking.constants"
 """Metadata key of the values that were filled in for missing ones, as JSON."""
 
 TRANSFORMS_KEY = b"dranking.transforms"
@@ -53,23 +53,23 @@ def recorded_steps(schemas: Schemas, feature_names: Sequence[str]) -> Steps:
                 f"{where}: its values are scaled otherwise than the values of {first_place}; scale "
                 "all files of a data set in the same way."
             )
-        records.setdefault((metadata.get(FILL_KEY), metadata.get(FEATURES_KEY)), where)
+        records.setdefault((metadata.get(CONSTANTS_KEY), metadata.get(FEATURES_KEY)), where)
     fills = [
-        fill_of(_steps(where, {FILL_KEY: fill, FEATURES_KEY: names}, feature_names))
-        for (fill, names), where in records.items()
+        constants_of(_steps(where, {CONSTANTS_KEY: constants, FEATURES_KEY: names}, feature_names))
+        for (constants, names), where in records.items()
     ]
-    scalings = scalings_of(_steps(first_place, {**first, FILL_KEY: None}, feature_names))
-    fill = joined_fill(fills, feature_names, " and ".join(list(records.values())[:2]))
-    return scalings if fill is None else (fill, *scalings)
+    scalings = scalings_of(_steps(first_place, {**first, CONSTANTS_KEY: None}, feature_names))
+    constants = joined_constants(fills, feature_names, " and ".join(list(records.values())[:2]))
+    return scalings if constants is None else (constants, *scalings)
 
 
 def _steps(where: str, metadata: dict[bytes, bytes | None], feature_names: Sequence[str]) -> Steps:
     """The steps in the metadata of one table, restricted to some features."""
-    fill, transforms = metadata.get(FILL_KEY), metadata.get(TRANSFORMS_KEY)
-    if fill is None and transforms is None:
+    constants, transforms = metadata.get(CONSTANTS_KEY), metadata.get(TRANSFORMS_KEY)
+    if constants is None and transforms is None:
         return ()
     try:
-        fills = () if fill is None else (NullFill.model_validate_json(fill),)
+        fills = () if constants is None else (ColumnConstants.model_validate_json(constants),)
         steps: Steps = (*fills, *_TRANSFORMS.validate_json(transforms or b"[]"))
         names = _NAMES.validate_json(metadata.get(FEATURES_KEY) or b"[]")
     except ValidationError as error:
@@ -92,10 +92,10 @@ def _steps(where: str, metadata: dict[bytes, bytes | None], feature_names: Seque
 
 def steps_metadata(steps: Steps, feature_names: Sequence[str]) -> dict[bytes, bytes]:
     """Metadata entries in the form in which `recorded_steps` reads them."""
-    fill, scalings = fill_of(steps), scalings_of(steps)
+    constants, scalings = constants_of(steps), scalings_of(steps)
     entries = {}
-    if fill is not None:
-        entries[FILL_KEY] = fill.model_dump_json().encode()
+    if constants is not None:
+        entries[CONSTANTS_KEY] = constants.model_dump_json().encode()
     if scalings:
         entries[TRANSFORMS_KEY] = _TRANSFORMS.dump_json(scalings)
     return {**entries, FEATURES_KEY: json.dumps(list(feature_names)).encode()} if entries else {}

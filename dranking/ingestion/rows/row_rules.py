@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dranking.data.column_forms import Scaling, source_names
-from dranking.data.null_fill import (
-    NullFill,
+from dranking.data.column_constants import (
+    ColumnConstants,
     NullPolicy,
     Shift,
     ValueRule,
     check_permitted,
 )
+from dranking.data.column_forms import Scaling, source_names
 from dranking.data.steps import origins_by_column
 from dranking.data.store.dataset import StoredDataset
 from dranking.errors import UsageError
 
 
-class HasFill(Protocol):
+class HasConstants(Protocol):
     """What knows values for missing ones: a data set or a model."""
 
     @property
@@ -28,7 +28,7 @@ class HasFill(Protocol):
         ...
 
     @property
-    def fill(self) -> NullFill | None:
+    def constants(self) -> ColumnConstants | None:
         """The values of these features."""
         ...
 
@@ -38,28 +38,32 @@ class HasFill(Protocol):
         ...
 
 
-def raw_features_of(known: HasFill) -> Sequence[str]:
+def raw_features_of(known: HasConstants) -> Sequence[str]:
     """Name of the raw column to which each value for missing ones belongs."""
-    steps = known.transforms if known.fill is None else (known.fill, *known.transforms)
+    steps = known.transforms if known.constants is None else (known.constants, *known.transforms)
     return source_names(known.feature_names, steps)
 
 
-def raw_columns_of(known: HasFill) -> tuple[str, ...]:
+def raw_columns_of(known: HasConstants) -> tuple[str, ...]:
     """Names of the raw columns, in order, each once."""
     return tuple(dict.fromkeys(raw_features_of(known)))
 
 
-def origins_of_columns(known: HasFill | None) -> dict[str, float]:
+def origins_of_columns(known: HasConstants | None) -> dict[str, float]:
     """The number to subtract from each raw column, by its name; empty if there is none."""
-    if known is None or known.fill is None:
+    if known is None or known.constants is None:
         return {}
-    return origins_by_column(known.feature_names, (known.fill, *known.transforms))
+    return origins_by_column(known.feature_names, (known.constants, *known.transforms))
 
 
-def values_of(known: HasFill) -> dict[str, float]:
+def values_of(known: HasConstants) -> dict[str, float]:
     """The values for missing ones by the name of the raw column; empty if none is known."""
-    fill = known.fill
-    return {} if fill is None else dict(zip(raw_features_of(known), fill.values, strict=True))
+    constants = known.constants
+    return (
+        {}
+        if constants is None
+        else dict(zip(raw_features_of(known), constants.values, strict=True))
+    )
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,8 @@ class RowRules:
         files may also lack features. Where the values are known already, because data is appended
         or `null_from` has them, it permits a missing value also where the known data has none.
     null_from
-        A data set or `LinearModel` whose `fill` has the values for missing ones, which are then not
-        fitted to the data. None to fit them. All features need a value there.
+        A data set or `LinearModel` whose `constants` have the values for missing ones, which are
+        then not fitted to the data. None to fit them. All features need a value there.
     null_indicator
         Whether further features tell of missing values; see `dranking.RankRLS.fit`. Where values
         are known already, its indicators are made in any case, and no others.
@@ -92,7 +96,7 @@ class RowRules:
     """
 
     null: NullPolicy = "error"
-    null_from: HasFill | None = None
+    null_from: HasConstants | None = None
     null_indicator: bool = False
     shift: Shift = "none"
     regroup: bool = True
@@ -114,7 +118,7 @@ class RowRules:
 DEFAULT_ROWS = RowRules()
 
 
-def known_fill(rows: RowRules, before: StoredDataset | None) -> HasFill | None:
+def known_constants(rows: RowRules, before: StoredDataset | None) -> HasConstants | None:
     """The data set or model whose values stand for missing ones; None if none is known.
 
     Raises
@@ -125,14 +129,14 @@ def known_fill(rows: RowRules, before: StoredDataset | None) -> HasFill | None:
     if before is not None:
         if rows.null_from is not None:
             raise UsageError("null_from: not with append, which takes the values of the data set.")
-        check_permitted(rows.missing, before.fill, str(before.path))
-        return None if before.fill is None else before
+        check_permitted(rows.missing, before.constants, str(before.path))
+        return None if before.constants is None else before
     if rows.null_from is None:
         return None
-    if rows.null_from.fill is None:
+    if rows.null_from.constants is None:
         raise UsageError(
             "null_from: it knows no value for missing ones, since its training data was read "
             "without --null (null=, for retrain data.null)."
         )
-    check_permitted(rows.missing, rows.null_from.fill, "what null_from names")
+    check_permitted(rows.missing, rows.null_from.constants, "what null_from names")
     return rows.null_from

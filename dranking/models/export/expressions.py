@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from dranking.data.transforms import Log, Quantile
-from dranking.errors import UsageError
+from dranking.errors import UsageError, listed
 from dranking.models.export.terms import Term
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -30,7 +30,7 @@ def vespa(terms: Sequence[Term], name: str) -> str:
     """
     bad = [term.name for term in terms if not _is_vespa_name(term.name)]
     if bad or not _IDENTIFIER.fullmatch(name):
-        what = f"features {', '.join(bad[:5])}" if bad else f"a rank profile {name!r}"
+        what = f"features {listed(bad)}" if bad else f"a rank profile {name!r}"
         raise UsageError(
             f"Vespa cannot have {what}: a name has letters, digits and _, and does not begin with "
             "a digit. Set the names of features in Vespa (rank features such as bm25(title), or "

@@ -69,12 +69,14 @@ def terms_of(model: LinearModel, names: Mapping[str, str] | None = None) -> list
         If the scaling needs the whole query, or a name belongs to no feature or is used twice.
     """
     names_there = _engine_names(model, names or {})
-    indicators = [False] * len(names_there) if model.fill is None else model.fill.indicators
+    indicators = (
+        [False] * len(names_there) if model.constants is None else model.constants.indicators
+    )
     return [
         _term(name, weight, [_form_of(step, column) for step in model.transforms])._replace(
             missing=_value_of_gap(model, column),
             is_indicator=bool(indicators[column]),
-            origin=0.0 if model.fill is None else model.fill.origin_of_each[column],
+            origin=0.0 if model.constants is None else model.constants.origin_of_each[column],
         )
         for column, (name, weight) in enumerate(zip(names_there, model.weights, strict=True))
     ]
@@ -82,10 +84,15 @@ def terms_of(model: LinearModel, names: Mapping[str, str] | None = None) -> list
 
 def _value_of_gap(model: LinearModel, column: int) -> float | None:
     """The value for a missing one; None if the training data has no gap, and for indicators."""
-    fill = model.fill
-    if fill is None or not fill.fills or not fill.gaps[column] or fill.indicators[column]:
+    constants = model.constants
+    if (
+        constants is None
+        or not constants.fills
+        or not constants.gaps[column]
+        or constants.indicators[column]
+    ):
         return None
-    return fill.values[column]
+    return constants.values[column]
 
 
 def _form_of(transform: Scaling, column: int) -> Form | None:
@@ -187,11 +194,11 @@ def _engine_names(model: LinearModel, names: Mapping[str, str]) -> list[str]:
     unknown = sorted(set(names) - set(sources))
     if unknown:
         raise UsageError(
-            f"names are given for {', '.join(unknown[:5])}, which the model does not use; it uses "
-            f"{', '.join(sources[:10])}."
+            f"names are given for {listed(unknown)}, which the model does not use; it uses "
+            f"{listed(sources)}."
         )
     called = {name: names.get(name, name) for name in sources}
     twice = sorted(name for name, count in Counter(called.values()).items() if count > 1)
     if twice:
-        raise UsageError(f"two features would have the same name: {', '.join(twice[:5])}.")
+        raise UsageError(f"two features would have the same name: {listed(twice)}.")
     return [called[name] for name in sources]

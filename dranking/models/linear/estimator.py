@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from dranking.data.column_constants import ColumnConstants, NullPolicy, Shift, ValueRule
 from dranking.data.column_forms import Scaling, source_names
 from dranking.data.dataset import Dataset
 from dranking.data.forms_dataset import before_scaling
-from dranking.data.null_fill import NullFill, NullPolicy, Shift, ValueRule
 from dranking.data.scaling import Normalize, scaled
 from dranking.data.steps import Steps, origins_by_column
 from dranking.data.tables.alignment import aligned
@@ -223,7 +223,9 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         has_labels = is_path(X) or (is_table(X) and (qid is None or isinstance(qid, str)))
         if isinstance(X, Dataset) or is_dask(X) or has_labels:
             origins = origins_by_column(self.feature_names_, self._needed_steps)
-            dataset = as_dataset(X, y, qid=qid, nullable=self._fill is not None, origins=origins)
+            dataset = as_dataset(
+                X, y, qid=qid, nullable=self._constants is not None, origins=origins
+            )
             convention = get_convention(DEFAULT_CONVENTION)
             model = self.fitted_model()
             blocks = measure_blocks(model, dataset, ["ndcg"], convention, get_executor())
@@ -276,7 +278,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         model = LinearModel(
             feature_names=tuple(self.feature_names_[i] for i in used),
             weights=tuple(self.coef_[used].tolist()),
-            fill=None if self._fill is None else self._fill.restricted(used),
+            constants=None if self._constants is None else self._constants.restricted(used),
             transforms=tuple(t.restricted(used) for t in self._transforms),
             provenance={
                 "ranker": type(self).__name__,
@@ -335,7 +337,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         self.feature_names_in_ = np.array(list(sources), dtype=object)
         self.n_features_in_ = len(sources)
         self.feature_names_ = dataset.feature_names
-        self._fill: NullFill | None = dataset.fill
+        self._constants: ColumnConstants | None = dataset.constants
         self._transforms: tuple[Scaling, ...] = dataset.transforms
         nights = dataset.click_nights
         unscaled = before_scaling(dataset)
@@ -358,7 +360,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
     @property
     def _needed_steps(self) -> Steps:
         """The filling and the scalings that `coef_` needs, in order."""
-        return self._transforms if self._fill is None else (self._fill, *self._transforms)
+        return self._transforms if self._constants is None else (self._constants, *self._transforms)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 import dranking
 from dranking.data.blocks import QueryBlock
+from dranking.data.column_constants import ColumnConstants, NullPolicy, ValueRule, check_permitted
 from dranking.data.column_forms import Transform
 from dranking.data.dataset import Dataset
-from dranking.data.null_fill import NullFill, NullPolicy, ValueRule, check_permitted
 from dranking.data.steps import Steps
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.map_blocks import map_blocks
@@ -73,7 +73,7 @@ class LinearModel(BaseModel):
         Names of the features with a weight, in the order of the training data's columns.
     weights
         One finite number for each feature.
-    fill
+    constants
         The value of each of `feature_names` that stands for a missing one, before the scalings: as
         fitted to the training data. For a form of a feature, the value of the feature. None if the
         training data permitted no missing value; a missing value is an error then.
@@ -92,7 +92,7 @@ class LinearModel(BaseModel):
     kind: Literal["linear"] = "linear"
     feature_names: tuple[str, ...]
     weights: tuple[Annotated[float, Field(strict=True)], ...]
-    fill: NullFill | None = None
+    constants: ColumnConstants | None = None
     transforms: tuple[Transform, ...] = ()
     queries: QueriesFile | None = None
     provenance: dict[str, Any] = Field(default_factory=dict)
@@ -105,8 +105,8 @@ class LinearModel(BaseModel):
             raise ValueError(f"weights has {len(self.weights)} entries for {n} feature_names")
         if len(set(self.feature_names)) != n:
             raise ValueError("feature_names has a name twice")
-        if self.fill is not None and self.fill.n_features != n:
-            raise ValueError(f"fill has {self.fill.n_features} values, not {n}")
+        if self.constants is not None and self.constants.n_features != n:
+            raise ValueError(f"constants has {self.constants.n_features} values, not {n}")
         for transform in self.transforms:
             if transform.n_features not in (None, n):
                 raise ValueError(
@@ -117,7 +117,7 @@ class LinearModel(BaseModel):
     @property
     def preparation(self) -> Steps:
         """The filling and the scalings that the features need, in order."""
-        return self.transforms if self.fill is None else (self.fill, *self.transforms)
+        return self.transforms if self.constants is None else (self.constants, *self.transforms)
 
     def __repr__(self) -> str:
         """The features of the largest weights; the whole model is `to_json`."""
@@ -129,10 +129,10 @@ class LinearModel(BaseModel):
         n = len(order)
         fills = (
             []
-            if self.fill is None or not self.fill.fills
-            else [f"missing values: {self.fill.policy}"]
+            if self.constants is None or not self.constants.fills
+            else [f"missing values: {self.constants.policy}"]
         )
-        if self.fill is not None and self.fill.origins:
+        if self.constants is not None and self.constants.origins:
             fills.append("shifted")
         parts = [f"{n:,} feature{'' if n == 1 else 's'}", *fills, *scalings, *shown]
         return f"LinearModel({', '.join(parts)})"
@@ -162,8 +162,8 @@ class LinearModel(BaseModel):
         Raises
         ------
         DataError
-            If features are missing, a value of theirs is missing for which `fill` has none, or the
-            data's scaling or filling differs from those that the model needs.
+            If features are missing, a value of theirs is missing for which `constants` have none,
+            or the data's scaling or filling differs from those that the model needs.
         UsageError
             If `qid` is needed but not given.
         """
@@ -236,10 +236,10 @@ class LinearModel(BaseModel):
             such features.
         """
         rule = ValueRule.of(null, null_indicator)
-        check_permitted(rule, self.fill, "the training data of the model")
-        if not rule.permits or self.fill is None:
+        check_permitted(rule, self.constants, "the training data of the model")
+        if not rule.permits or self.constants is None:
             return self
-        return self.model_copy(update={"fill": self.fill.permitting()})
+        return self.model_copy(update={"constants": self.constants.permitting()})
 
     def trained_queries(self) -> TrainedQueries | None:
         """The hashes of the queries that the model was trained on; None if they are not known.

@@ -73,7 +73,7 @@ def to_model(ranker: Any) -> LinearModel:
     model = last.fitted_model()
     if forms_of(model.transforms) is not None:
         raise UsageError("a ranker on forms of features needs raw ones; leave out the steps before")
-    if model.fill is not None:
+    if model.constants is not None:
         raise UsageError(
             "the ranker filled missing values after the steps before it, and a model fills before "
             "it scales: leave out these steps, and take normalize= of the ranker."

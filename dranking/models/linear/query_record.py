@@ -119,9 +119,9 @@ def _hashes(
         ids = id_hashes(dataset.query_ids(), key)
         return ids, np.zeros_like(ids)
     at = np.array([model.feature_names.index(name) for name in features], dtype=np.intp)
-    fill = None if model.fill is None else model.fill.restricted(at)
+    constants = None if model.constants is None else model.constants.restricted(at)
     scalings = tuple(transform.restricted(at) for transform in model.transforms)
-    steps = scalings if fill is None else (fill, *scalings)
+    steps = scalings if constants is None else (constants, *scalings)
     columns, missing = locate_features(tuple(features), steps, dataset)
     parts = map_blocks(
         _of_block,

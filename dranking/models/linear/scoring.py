@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock
+from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import Scaling, forms_of, source_names
 from dranking.data.dataset import Dataset, check_features_there
-from dranking.data.null_fill import NullFill
-from dranking.data.steps import Filling, Steps, fill_of, filled_of, missing_steps, scalings_of
+from dranking.data.steps import Filling, Steps, constants_of, filled_of, missing_steps, scalings_of
 from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table, with_columns
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.recorded_steps import recorded_steps
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, UsageError, listed
 from dranking.files.places import is_path
 from dranking.ingestion.collections.scores import lazy_scores
 from dranking.ingestion.dask_collections import as_dataset
@@ -96,16 +96,16 @@ def prepared_rows(
     X, present = _used_columns(X, list(columns), read, model)
     present = tuple(step.restricted(places) for step in present)
     needed = tuple(step.restricted(used) for step in steps)
-    fill = fill_of(needed)
+    constants = constants_of(needed)
     # Rows are refused where their values are read, with their place, unless the model fills gaps.
     nullable = np.zeros(len(read), dtype=np.bool_)
-    if fill is not None:
-        np.logical_or.at(nullable, places, fill.gaps)
+    if constants is not None:
+        np.logical_or.at(nullable, places, constants.gaps)
     at_used = [sources[i] for i in used.tolist()]
     origins = np.zeros(len(read))
-    if fill is not None and fill_of(record) is None:
-        origins[places] = fill.origin_of_each
-        subtracted = NullFill.of_origins(fill.origin_of_each)
+    if constants is not None and constants_of(record) is None:
+        origins[places] = constants.origin_of_each
+        subtracted = ColumnConstants.of_origins(constants.origin_of_each)
         present = present if subtracted is None else (subtracted, *present)
     missing = missing_steps(at_used, needed, present, has_nulls=bool(nullable.any()))
     if qid is None and any(each.of_query for each in missing):
@@ -184,7 +184,7 @@ def _check_width(X: Any, names: Sequence[str], model: str) -> None:
     if X.ndim != 2 or X.shape[1] != len(names):
         raise DataError(
             f"X has {X.shape[-1]} features, but {model} is expecting {len(names)} features as "
-            f"input: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
+            f"input: {listed(names)}."
         )
 
 

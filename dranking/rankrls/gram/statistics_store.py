@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from dranking.data.block_subset import BlockSubset
 from dranking.data.blocks import QueryBlock
+from dranking.data.column_constants import NullPolicy, ValueRule, check_permitted
 from dranking.data.column_forms import forms_of, source_names
 from dranking.data.dataset import Dataset, check_features_there
 from dranking.data.filling import filled_as
 from dranking.data.forms_dataset import FormsDataset
 from dranking.data.named_columns import by_name
-from dranking.data.null_fill import NullPolicy, ValueRule, check_permitted
 from dranking.data.roles import KnownFeatures
 from dranking.data.steps import filled_of
 from dranking.engine.choose_executor import get_executor
@@ -104,7 +104,7 @@ def build_statistics(
         place,
         feature_names=data.feature_names,
         sparse=data.is_sparse,
-        fill=data.fill,
+        constants=data.constants,
         transforms=data.transforms,
         overwrite=overwrite,
         executor=get_executor(executor),
@@ -156,7 +156,7 @@ def append_queries(
     place = as_place(path, storage_options)
     store = StatisticsDataset(place)
     rule = ValueRule.of(null, null_indicator=False)
-    check_permitted(rule, store.fill, str(store.path))
+    check_permitted(rule, store.constants, str(store.path))
     new = in_forms_of(store, data, permits=rule.permits)
 
     def new_blocks(store: StatisticsDataset, folders: BlockFolders) -> NewBlocks:
@@ -169,7 +169,7 @@ def append_queries(
             yield block
         _say_what_comes_again(store, new)
 
-    return append_statistics(place, new_blocks, new.fill, get_executor(executor))
+    return append_statistics(place, new_blocks, new.constants, get_executor(executor))
 
 
 def update_statistics(path: AnyPlace, data: Dataset, *, executor: Any = None) -> StatisticsDataset:
@@ -211,7 +211,7 @@ def update_statistics(path: AnyPlace, data: Dataset, *, executor: Any = None) ->
         for old in kept:
             yield next(made) if old is None else old
 
-    return change_statistics(path, blocks, get_executor(executor), fill=data.fill)
+    return change_statistics(path, blocks, get_executor(executor), constants=data.constants)
 
 
 def _written(
@@ -293,17 +293,17 @@ def _filled_as(
 ) -> Dataset:
     """The raw features `names` of data with the values of a store for missing ones."""
     is_filled = filled_of(data.preparation) is not None
-    fill, of_store = store.fill, source_names(store.feature_names, store.transforms)
-    names = data.feature_names if fill is None or is_filled else names
-    if fill is not None:
+    constants, of_store = store.constants, source_names(store.feature_names, store.transforms)
+    names = data.feature_names if constants is None or is_filled else names
+    if constants is not None:
         position = {name: i for i, name in enumerate(of_store)}
         check_features_there(names, position)
-        fill = fill.restricted(np.array([position[name] for name in names], np.intp))
-        columns = data.columns_of(source_names(names, (fill,)) if not is_filled else names)
+        constants = constants.restricted(np.array([position[name] for name in names], np.intp))
+        columns = data.columns_of(source_names(names, (constants,)) if not is_filled else names)
         if permits:
             gaps = np.logical_or.reduce([gaps_of(block) for block in data.read_blocks()])
-            fill = fill.with_gaps(gaps[columns])
-    return filled_as(data, names, fill, store.transforms)
+            constants = constants.with_gaps(gaps[columns])
+    return filled_as(data, names, constants, store.transforms)
 
 
 def _check_fits(store: StatisticsDataset, data: Dataset) -> None:

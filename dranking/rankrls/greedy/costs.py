@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
-from dranking.errors import UsageError
+from dranking.errors import UsageError, listed
 from dranking.models.linear.checks import check_positive
 
 Array = NDArray[np.float64]
@@ -147,8 +147,7 @@ def feature_costs(
     if missing:
         raise UsageError(
             f"feature_costs lacks {len(missing)} of the {len(names)} features: "
-            f"{', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. Give each feature a "
-            "cost; 0 is a cost too."
+            f"{listed(missing)}. Give each feature a cost; 0 is a cost too."
         )
     checked = np.array(
         [_checked_cost(name, value) for name, value in zip(names, values, strict=True)]

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.column_constants import ValueRule
 from dranking.data.dataset import Dataset
 from dranking.data.forms_dataset import FormName, with_forms
-from dranking.data.null_fill import ValueRule
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.engine.tiles import Traffic

@@ -270,7 +270,7 @@ def fit_block(
             own = rows[:, subset], rows[:, -1]
             for group in hold_out(*own, ptr, model.ridge, removals=removals):
                 queries = first + group.queries
-                _fill(fits, queries, group, model)
+                _constants(fits, queries, group, model)
                 if predictions:
                     fits.is_dominant[queries] |= group.left < LEAST_LEFT
             if has_sums:
@@ -305,7 +305,7 @@ def _fit_dominant(
             [model] = _models(without[q].values, alone, digits_lost)
             rows = own[q].values
             group = hold_out_dominant(rows[:, subset], rows[:, -1], model.ridge, removals=removals)
-            _fill(fits, np.array([q]), group, model)
+            _constants(fits, np.array([q]), group, model)
             used = [*subset.tolist(), -1]
             rest = triangle_of(without[q].values[:, used])
             _fill_rounding(fits, q, rest, rows[:, used], (model, sets.regularization, digits_lost))
@@ -355,7 +355,7 @@ def _no_fits(n_queries: int, t: int) -> Fits:
     return Fits(weights, errors, without, rounding, moved, np.zeros(n_queries, dtype=np.bool_))
 
 
-def _fill(fits: Fits, queries: NDArray[np.intp], group: HeldOut, model: Model) -> None:
+def _constants(fits: Fits, queries: NDArray[np.intp], group: HeldOut, model: Model) -> None:
     norms = np.linalg.norm(group.residuals, axis=1)
     fits.weights[queries] = group.weights
     fits.errors[queries] = np.square(group.residuals).sum(axis=1)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.dataset import Dataset, View
-from dranking.data.steps import Filling, Steps, fill_of
+from dranking.data.steps import Filling, Steps, constants_of
 from dranking.data.tables.any_table import is_dask, is_dask_frame
 from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.choose_executor import get_executor
@@ -191,7 +191,7 @@ class _Model:
     @property
     def may_miss(self) -> bool:
         """Whether the model knows values for missing ones."""
-        return fill_of(self.steps) is not None
+        return constants_of(self.steps) is not None
 
     def columns_of(self, dataset: Dataset) -> ModelColumns:
         """The features of the ranker in a data set with documents and labels."""
@@ -225,7 +225,7 @@ class ModelColumns(View):
         present = tuple(t.restricted(columns) for t in source.transforms)
         added = (step for step in missing if not isinstance(step, Filling))
         self.transforms = (*present, *added)
-        self.fill = None if source.fill is None else source.fill.restricted(columns)
+        self.constants = None if source.constants is None else source.constants.restricted(columns)
         self.has_nulls = False
         self._columns, self._missing = columns, missing
 

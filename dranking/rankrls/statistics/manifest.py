@@ -7,8 +7,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
 
 from dranking.data.blocks import BlockInfo
+from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import Transform
-from dranking.data.null_fill import NullFill
 from dranking.data.tables.feature_names import check_feature_names
 from dranking.files.checksums import Checksum
 from dranking.files.folders.manifests import DirectoryKind
@@ -160,7 +160,7 @@ class StatisticsManifest(BaseModel):
         One unique name per feature.
     sparse
         Whether the data was sparse.
-    fill
+    constants
         The values that stand for missing ones in the data; None if no value was permitted to be
         missing.
     transforms
@@ -176,7 +176,7 @@ class StatisticsManifest(BaseModel):
     schema_version: Literal[5] = 5
     feature_names: tuple[str, ...] = Field(min_length=1)
     sparse: bool
-    fill: NullFill | None = None
+    constants: ColumnConstants | None = None
     transforms: tuple[Transform, ...] = ()
     time_type: TimeType | None = None
     blocks: tuple[StatisticsEntry, ...] = Field(min_length=1)
@@ -184,8 +184,8 @@ class StatisticsManifest(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> StatisticsManifest:
         check_feature_names(self.feature_names)
-        if self.fill is not None and self.fill.n_features != len(self.feature_names):
-            raise ValueError(f"fill has {self.fill.n_features} values for other features")
+        if self.constants is not None and self.constants.n_features != len(self.feature_names):
+            raise ValueError(f"constants has {self.constants.n_features} values for other features")
         paths = [path for entry in self.blocks for path in entry.paths]
         if len(set(paths)) < len(paths):
             raise ValueError("blocks: two entries name the same folder")

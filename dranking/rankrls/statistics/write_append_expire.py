@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dranking.data.column_constants import ColumnConstants, joined_constants
 from dranking.data.column_forms import Scaling
-from dranking.data.null_fill import NullFill, joined_fill
 from dranking.engine.choose_executor import get_executor
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace, Place, as_place
@@ -46,7 +46,7 @@ def write_statistics(
     *,
     feature_names: Sequence[str],
     sparse: bool = False,
-    fill: NullFill | None = None,
+    constants: ColumnConstants | None = None,
     transforms: Sequence[Scaling] = (),
     overwrite: bool = False,
     executor: Any = "threads",
@@ -63,7 +63,7 @@ def write_statistics(
         One unique name per feature.
     sparse
         Whether the data is sparse.
-    fill
+    constants
         The values that stand for missing ones in the data.
     transforms
         Scalings that had already been applied to the values of the data.
@@ -85,7 +85,7 @@ def write_statistics(
     facts = {
         "feature_names": tuple(feature_names),
         "sparse": sparse,
-        "fill": fill,
+        "constants": constants,
         "transforms": tuple(transforms),
     }
     with begin_directory(path, overwrite=overwrite) as commit:
@@ -96,7 +96,7 @@ def write_statistics(
 def append_statistics(
     path: AnyPlace,
     blocks: Callable[[StatisticsDataset, BlockFolders], NewBlocks],
-    fill: NullFill | None = None,
+    constants: ColumnConstants | None = None,
     executor: Any = "threads",
 ) -> StatisticsDataset:
     """Append blocks to a statistics store, whole or not at all.
@@ -110,15 +110,15 @@ def append_statistics(
     blocks
         Writes the blocks to append, and returns them in order; called as in `change_statistics`,
         whose errors are raised here too.
-    fill
+    constants
         The values that stand for missing ones in the new blocks, which must be those of the store.
     executor
         As in `write_statistics`.
     """
     with _locked(as_place(path)) as (commit, store):
-        both = _fill_of_both(store, fill)
+        both = _constants_of_both(store, constants)
         everything = chain(store.manifest.blocks, blocks(store, _folders(commit)))
-        return _changed(commit, store, everything, executor, fill=both)
+        return _changed(commit, store, everything, executor, constants=both)
 
 
 def change_statistics(
@@ -127,7 +127,7 @@ def change_statistics(
         [StatisticsDataset, BlockFolders], Iterable[WrittenBlock | StatisticsEntry | None]
     ],
     executor: Any = "threads",
-    fill: NullFill | None = None,
+    constants: ColumnConstants | None = None,
 ) -> StatisticsDataset:
     """Replace the blocks of a statistics store, whole or not at all.
 
@@ -141,7 +141,7 @@ def change_statistics(
         the store is locked.
     executor
         As in `write_statistics`.
-    fill
+    constants
         The values that stand for missing ones in new blocks, which must be those of the store.
 
     Raises
@@ -153,8 +153,8 @@ def change_statistics(
         If another process is changing the store.
     """
     with _locked(as_place(path)) as (commit, store):
-        both = _fill_of_both(store, fill)
-        return _changed(commit, store, blocks(store, _folders(commit)), executor, fill=both)
+        both = _constants_of_both(store, constants)
+        return _changed(commit, store, blocks(store, _folders(commit)), executor, constants=both)
 
 
 def expire_statistics(
@@ -217,9 +217,13 @@ def _locked(place: Place) -> Iterator[tuple[DirectoryCommit, StatisticsDataset]]
         yield commit, StatisticsDataset(commit.place)
 
 
-def _fill_of_both(store: StatisticsDataset, fill: NullFill | None) -> NullFill | None:
+def _constants_of_both(
+    store: StatisticsDataset, constants: ColumnConstants | None
+) -> ColumnConstants | None:
     """The values for missing ones of a store and of new data; DataError if they differ."""
-    return joined_fill((store.fill, fill), store.feature_names, f"{store.path} and the new data")
+    return joined_constants(
+        (store.constants, constants), store.feature_names, f"{store.path} and the new data"
+    )
 
 
 def _folders(commit: DirectoryCommit) -> BlockFolders:
@@ -287,7 +291,7 @@ def _check_alike(block: WrittenBlock, facts: dict[str, Any]) -> None:
 
 
 def _facts(store: StatisticsDataset) -> dict[str, Any]:
-    kept = ("feature_names", "fill", "transforms", "sparse", "time_type")
+    kept = ("feature_names", "constants", "transforms", "sparse", "time_type")
     return {name: getattr(store.manifest, name) for name in kept}
 
 

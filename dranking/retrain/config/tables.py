@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
 from dranking.clicks.labels.labels import Estimator, QueryWeights
 from dranking.clicks.off_policy.off_policy_value import LEAST_COVERED, MOST_MISSING
-from dranking.data.null_fill import NullPolicy, Shift
+from dranking.data.column_constants import NullPolicy, Shift
 from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT
 from dranking.files.places import Place, as_place
 from dranking.models.export.formats import Format

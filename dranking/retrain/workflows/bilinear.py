@@ -28,7 +28,7 @@ from dranking.bilinear.texts.collection import Collection
 from dranking.bilinear.texts.make_collection import text_collection
 from dranking.bilinear.texts.preferences import SameClass
 from dranking.bilinear.texts.tfidf import TextVectorizer
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, UsageError, listed
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists, read_bytes
 from dranking.files.writing.atomic_files import atomic_write
@@ -240,7 +240,7 @@ class BilinearWorkflow:
             if absent:
                 raise DataError(
                     f"{source.name}: has no column {' and no column '.join(absent)}; the bilinear "
-                    f"ranker needs texts with labels. The columns are {', '.join(there)}."
+                    f"ranker needs texts with labels. The columns are {listed(there)}."
                 )
             columns = [name for name in ("id", "label", "text") if name in there]
             table = file.read(columns=columns, use_threads=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dranking.data.column_constants import check_origins, indicator_name
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.filling import ColumnSummary
-from dranking.data.null_fill import check_origins, indicator_name
 from dranking.data.roles import KnownFeatures
 from dranking.data.steps import origins_by_column
 from dranking.errors import UsageError
@@ -80,7 +80,7 @@ def with_known_values(run: Run, parts: Parts) -> Parts:
         raise _other_origins(run, subtracted, of_champion=True)
     if shift == "none" and null == "error":
         return replace(parts, known=None)
-    before = None if champion is None else champion.fill
+    before = None if champion is None else champion.constants
     if before is not None and before.fills and before.policy != null:
         raise UsageError(
             f"data.null is {null}, but in the champion, version {run.rival}, the "
@@ -124,12 +124,17 @@ def _other_origins(run: Run, origins: dict[str, float], of_champion: bool) -> Us
 def check_champion_scores(run: Run, use: str, data: Dataset) -> None:
     """Raise UsageError if judged data has gaps, and the champion no values for them."""
     champion = champion_model(run)
-    if champion is None or data.fill is None:
+    if champion is None or data.constants is None:
         return
     names = source_names(champion.feature_names, champion.transforms)
-    fill = data.fill.restricted(data.columns_of(names))
-    check_origins(names, champion.fill, fill, f"the {use} data")
-    if champion.fill is None and fill.fills and fill.policy != "zero" and any(fill.gaps):
+    constants = data.constants.restricted(data.columns_of(names))
+    check_origins(names, champion.constants, constants, f"the {use} data")
+    if (
+        champion.constants is None
+        and constants.fills
+        and constants.policy != "zero"
+        and any(constants.gaps)
+    ):
         raise UsageError(
             f"the {use} data lacks values, for which the champion, version {run.rival}, has "
             f"none: it was trained without data.null, which is now {run.config.data.null}, so "

@@ -128,9 +128,9 @@ class LinearWorkflow:
             n_queries = len(np.unique(codes))
             notes += merged_queries(len(np.unique(codes[is_repeated])), n_queries)
             found["train"] = replace(found["train"], n_queries=n_queries)
-        if isinstance(known := self._parts.known, KnownValues) and known.fill.fills:
+        if isinstance(known := self._parts.known, KnownValues) and known.constants.fills:
             notes += (
-                f"values for missing ones (data.null: {known.fill.policy}) were fitted to the "
+                f"values for missing ones (data.null: {known.constants.policy}) were fitted to the "
                 "training parts of this run, since no part was ingested before; later runs keep "
                 "them",
             )

@@ -38,7 +38,7 @@ from dranking.files.writing.output_checks import MANIFEST_NAME
 from dranking.ingestion.ingest import ingest
 from dranking.ingestion.known_values import Measured, measure_source
 from dranking.ingestion.open import data_form
-from dranking.ingestion.rows.row_rules import HasFill, RowRules, raw_columns_of
+from dranking.ingestion.rows.row_rules import HasConstants, RowRules, raw_columns_of
 from dranking.retrain.config.tables import DataConfig
 from dranking.retrain.sources.content_digests import DIGESTS_NAME, ContentDigests
 from dranking.retrain.sources.sources import (
@@ -87,7 +87,7 @@ class Parts:
     root: Place
     data: DataConfig
     executor: Executor | None = None
-    known: HasFill | None = None
+    known: HasConstants | None = None
     features: KnownFeatures | None = None
     labelled: bool = True
 
@@ -134,7 +134,7 @@ class Parts:
     def stored_values(self, sources: Iterable[Source]) -> StoredDataset | None:
         """The first ingested part that knows values for missing ones, which all parts share."""
         parts = (StoredDataset(self.path(source)) for source in sources if source in self)
-        return next((part for part in parts if part.fill is not None), None)
+        return next((part for part in parts if part.constants is not None), None)
 
     def measure(self, source: Source, origins: dict[str, float] | None) -> Measured:
         """The columns of a source that is not ingested, less known origins; None to find them."""
@@ -162,7 +162,7 @@ class Parts:
         moments = (block for source in sources for block in self._moments(source))
         is_sparse = StoredDataset(self.path(sources[0])).is_sparse
         scaling = standard_of(moments, sparse=is_sparse)
-        return data.transformed([leaving_indicators(scaling, data.feature_names, data.fill)])
+        return data.transformed([leaving_indicators(scaling, data.feature_names, data.constants)])
 
     def profile(self, source: Source, edges: Profile | None, executor: Executor) -> Profile:
         """Distributions of the features of a part.
@@ -236,7 +236,7 @@ class Parts:
         found: NDArray[Any] = np.load(io.BytesIO(stored), allow_pickle=False)
         return found
 
-    def _ingest(self, source: Source, known: HasFill | None) -> None:
+    def _ingest(self, source: Source, known: HasConstants | None) -> None:
         target = self.path(source)
         if exists(target):  # it has other features
             for name in names_in(self.root):

@@ -76,7 +76,11 @@ class _SharedQueries(Dataset):
         self._source, self._codes, self._n_documents = source, codes, n_documents
         self._is_repeated = is_repeated
         self.feature_names, self.is_sparse = source.feature_names, source.is_sparse
-        self.fill, self.transforms, self.roles = source.fill, source.transforms, source.roles
+        self.constants, self.transforms, self.roles = (
+            source.constants,
+            source.transforms,
+            source.roles,
+        )
         self.blocks = ()
 
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from dranking.data.null_fill import NullFill
+from dranking.data.column_constants import ColumnConstants
 from dranking.models.export.formats import FORMATS
 
 
@@ -108,8 +108,10 @@ def test_every_export_has_a_model_card(dranking, model_file, tmp_path):
 
 
 def test_zeros_for_missing_values_are_accepted_by_name_and_stand_on_the_card(dranking, tmp_path):
-    fill = NullFill(policy="mean", values=(4.5, 0.0), gaps=(True, True))
-    model = dr.LinearModel(feature_names=("rating", "bm25"), weights=(1.0, 2.0), fill=fill)
+    constants = ColumnConstants(policy="mean", values=(4.5, 0.0), gaps=(True, True))
+    model = dr.LinearModel(
+        feature_names=("rating", "bm25"), weights=(1.0, 2.0), constants=constants
+    )
     model.save(tmp_path / "model.json")
     call = "export", tmp_path / "model.json", "--format", "elasticsearch", "-o", tmp_path / "es"
     code, _, err = dranking(*call)

@@ -126,7 +126,7 @@ def test_comparisons_reports_and_bounds_read_rows_with_gaps(dranking, folder):
     ok(dranking, "report", "m.json", "test.parquet", "--train", "train.parquet", "-o", "r.html")
     assert "missing value (mean of the training data)" in Path("r.html").read_text()
     shown = json.loads(ok(dranking, "info", "m.json", "--json"))
-    assert shown["fill"]["gaps"] == [False, True, False]
+    assert shown["constants"]["gaps"] == [False, True, False]
 
 
 def test_data_filled_with_its_own_mean_is_refused(dranking, folder):
@@ -168,7 +168,7 @@ def test_append_and_a_fresh_ingest_with_null_from_are_equal(dranking, folder):
     both = ("train.parquet", "test.parquet")
     ok(dranking, "ingest", *both, "--null-from", "first.zarr", "-o", "fresh.zarr")
     grown, fresh = dr.open_dataset("grown.zarr"), dr.open_dataset("fresh.zarr")
-    assert grown.fill == fresh.fill
+    assert grown.constants == fresh.constants
     rows = [np.concatenate([b.features for b in data.read_blocks()]) for data in (grown, fresh)]
     np.testing.assert_array_equal(*rows)
     ok(dranking, "stats", "build", "train.parquet", "--null", "minimum", "-o", "store")
@@ -178,7 +178,7 @@ def test_append_and_a_fresh_ingest_with_null_from_are_equal(dranking, folder):
     np.testing.assert_allclose(
         dr.load_model("s.json").weights, dr.load_model("g.json").weights, rtol=1e-9
     )
-    assert dr.load_model("s.json").fill == dr.load_model("g.json").fill
+    assert dr.load_model("s.json").constants == dr.load_model("g.json").constants
 
 
 def test_rows_are_appended_by_the_policy_of_the_data_set_alone(dranking, folder):
@@ -189,7 +189,7 @@ def test_rows_are_appended_by_the_policy_of_the_data_set_alone(dranking, folder)
     assert (code, "zero" in err) == (2, True)
     assert dr.open_dataset("grown.zarr").fingerprint == before
     ok(dranking, *append, "zero")
-    assert dr.open_dataset("grown.zarr").fill.policy == "zero"
+    assert dr.open_dataset("grown.zarr").constants.policy == "zero"
 
 
 @pytest.mark.parametrize("null", ["zero", "mean", "minimum"])
@@ -201,7 +201,7 @@ def test_a_column_of_nulls_is_filled(dranking, folder, null):
     assert "is missing (NaN or null)" in err
     ok(dranking, "select", "empty.parquet", "--n-features", 2, "--null", null, "-o", "m.json")
     ok(dranking, "ingest", "empty.parquet", "--null", null, "-o", "e.zarr")
-    assert dr.open_dataset("e.zarr").fill.values[3] == 0.0
+    assert dr.open_dataset("e.zarr").constants.values[3] == 0.0
 
 
 def test_null_is_refused_with_a_dataset_directory(dranking, folder):

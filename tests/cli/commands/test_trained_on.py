@@ -4,6 +4,7 @@ import json
 import shutil
 
 import numpy as np
+import pytest
 
 from tests.models.test_trained_queries import rows
 
@@ -55,6 +56,21 @@ def test_commands_count_the_judged_queries_that_were_trained_on(dranking, tmp_pa
     shutil.move(model, tmp_path / "moved.json")
     out = dranking("evaluate", tmp_path / "moved.json", shared)[1]
     assert "not known whether the model was trained on these queries" in out
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["select --n-features 1", "tune", "train ranksvm", "train bilinear --qrels none"],
+)
+def test_another_file_beside_the_model_is_refused_before_the_training(dranking, tmp_path, command):
+    """The data does not exist, so that the error comes before it is opened."""
+    for write in (lambda file: file.write_text("mine"), lambda file: (file.unlink(), file.mkdir())):
+        write(tmp_path / "model.queries")
+        call = (*command.split(), tmp_path / "none", "-o", tmp_path / "model.json")
+        code, _, err = dranking(*call)
+        assert code == 2
+        assert "model.queries: was not written by dranking" in err
+    assert [file.name for file in tmp_path.iterdir()] == ["model.queries"]
 
 
 def test_a_report_refuses_the_test_file_as_training_data(dranking, tmp_path):

@@ -59,8 +59,8 @@ def test_damaged_manifests(tmp_path, text, message):
         (lambda m: m.update(schema_version="2"), "schema_version"),
         (lambda m: m.update(schema_version=0), "schema_version"),
         (
-            lambda m: m.update(fill={"policy": "mean", "values": [0.5], "gaps": [True]}),
-            "fill has 1 values, not 70",
+            lambda m: m.update(constants={"policy": "mean", "values": [0.5], "gaps": [True]}),
+            "constants has 1 values, not 70",
         ),
         (lambda m: m.update(feature_names=["a"] * 70), "occur more than once: a"),
         (lambda m: m.update(transforms=[{"kind": "magic"}]), r"transforms\.0"),

@@ -1,6 +1,7 @@
 """Roles and types of the columns of tables."""
 
 import decimal
+import re
 import warnings
 from fractions import Fraction
 
@@ -78,25 +79,63 @@ def test_columns_are_chosen_by_exclude_and_features(tmp_path):
         dr.from_table(table, dr.Columns(features=["x0"], exclude=["x1"]))
 
 
+@pytest.mark.parametrize("case", ["absent", "texts", "lacking", "scores", "twice", "apart", "gaps"])
+def test_an_error_names_at_most_twenty_columns(case, tmp_path):
+    """Of 300 columns, which are wrong in one way."""
+    names = [f"c{i:03}" for i in range(300)]
+    ids = {"qid": [1, 1, 2, 2, 1], "relevance": [0, 1, 0, 1, 0]}
+    rows, texts = np.arange(5.0), pa.array(list("abcde"))
+    table = pa.table({**ids, **dict.fromkeys(names, rows)})
+    model = dr.LinearModel(feature_names=tuple(names), weights=(1.0,) * 300)
+    pq.write_table(table, tmp_path / "rows.parquet")
+    twice = pa.Table.from_arrays([table["qid"]] * 600, names=names * 2)
+    gaps = dr.from_table(table.sort_by("qid"), null="zero")
+    gaps.constants = gaps.constants.permitting()
+    calls = {
+        "absent": lambda: dr.from_table(table, {"exclude": [f"no{name}" for name in names]}),
+        "texts": lambda: dr.from_table(pa.table({**ids, **dict.fromkeys(names, texts)})),
+        "lacking": lambda: model.predict(pa.table({"x": rows})),
+        "scores": lambda: dr.evaluate("none", table, metrics=["map"]),
+        "twice": lambda: dr.from_table(twice),
+        "apart": lambda: dr.evaluate(model, tmp_path / "rows.parquet"),
+        "gaps": lambda: dr.RankRLS(normalize="rank").fit(gaps),
+    }
+    with pytest.raises((DataError, UsageError)) as error:
+        calls[case]()
+    assert 1 <= len(re.findall(r"\bc\d{3}\b|noc\d{3}", str(error.value))) <= 20
+
+
 @pytest.mark.parametrize(
-    "name", ["__index_level_0__", "__null_dask_index__", "Unnamed: 0", "level_0", "index"]
+    "name",
+    [
+        *("__index_level_0__", "__null_dask_index__", "Unnamed: 0", "Unnamed: 0.1"),
+        *("level_0", "index"),
+    ],
 )
 def test_row_numbers_are_no_feature_and_it_is_said(name, tmp_path):
     """Columns that other tools make of the index of a pandas frame; see also `index_columns`."""
     frame = frame_of()
     table = pa.Table.from_pandas(frame, preserve_index=False)
     numbered = table.append_column(name, pa.array(range(len(frame))))
-    with pytest.warns(DataWarning, match=f"left out '{name}', which by its name holds the row"):
+    with pytest.warns(DataWarning, match=f"left out '{name}', which by its name holds the index"):
         dataset = opened(numbered, tmp_path)
     assert dataset.feature_names == ("x0", "x1", "x2")
+    X = numbered.drop(["qid", "docid", "relevance"])
+    with pytest.warns(DataWarning, match=f"column '{name}', which by its name holds the index"):
+        dr.from_arrays(X, frame.relevance, frame.qid)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert opened(numbered, tmp_path, exclude=[name]).feature_names == dataset.feature_names
         named = opened(numbered, tmp_path, features=[name, "x1"])
         ids = {"qid": name, "exclude": ["qid"]}
         assert opened(numbered, tmp_path, **ids).feature_names == ("x0", "x1", "x2")
-        measured = table.append_column(name, pa.array([0.5] * len(frame)))
+    # An index may hold other numbers, where no feature has its name.
+    measured = table.append_column(name, pa.array([0.5] * len(frame)))
+    if name in ("level_0", "index"):
         assert opened(measured, tmp_path).feature_names == ("x0", "x1", "x2", name)
+    else:
+        with pytest.warns(DataWarning, match=f"left out '{name}'"):
+            assert opened(measured, tmp_path).feature_names == ("x0", "x1", "x2")
     assert named.feature_names == (name, "x1")
     np.testing.assert_array_equal(rows_of(named)[:, 0], range(len(frame)))
 

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dranking as dr
-from dranking.data.null_fill import NullFill
+from dranking.data.column_constants import ColumnConstants
 from dranking.data.parquet.dataset import ParquetDataset, write_parquet
 from dranking.data.roles import Columns
 from dranking.data.tables.in_memory import from_arrays, from_table
@@ -57,16 +57,16 @@ def with_gap(path, value):
 def test_values_for_missing_ones_are_recorded(tmp_path):
     path = with_gap(tmp_path / "a.parquet", 3.0)
     for again in (dr.open_dataset(path), from_table(pq.read_table(path))):
-        assert again.fill == NullFill(policy="mean", values=(3.0,), gaps=(True,))
-    assert dr.open_dataset(path, null="mean").fill == again.fill
+        assert again.constants == ColumnConstants(policy="mean", values=(3.0,), gaps=(True,))
+    assert dr.open_dataset(path, null="mean").constants == again.constants
     with pytest.raises(UsageError, match="the mean"):
         dr.open_dataset(path, null="zero")
 
 
 def test_a_model_refuses_files_filled_with_other_values(tmp_path):
     path = with_gap(tmp_path / "a.parquet", 3.0)
-    fill = NullFill(policy="mean", values=(4.0,), gaps=(True,))
-    model = dr.LinearModel(feature_names=("f1",), weights=(1.0,), fill=fill)
+    constants = ColumnConstants(policy="mean", values=(4.0,), gaps=(True,))
+    model = dr.LinearModel(feature_names=("f1",), weights=(1.0,), constants=constants)
     for data in (dr.open_dataset(path), pq.read_table(path)):
         with pytest.raises(DataError, match="'f1' with 3"):
             model.predict(data)
@@ -85,12 +85,12 @@ def test_ingest_keeps_the_record_of_data_filled_before(tmp_path, form):
     if form == "directory":
         dr.ingest(source, tmp_path / "first")
         source = tmp_path / "first"
-    filled = dr.open_dataset(source).fill
+    filled = dr.open_dataset(source).constants
     assert filled is not None
     dr.ingest(source, tmp_path / "again")
-    assert dr.open_dataset(tmp_path / "again").fill == filled
-    other = NullFill(policy="mean", values=(4.0,), gaps=(False,))
-    model = dr.LinearModel(feature_names=("f1",), weights=(1.0,), fill=other)
+    assert dr.open_dataset(tmp_path / "again").constants == filled
+    other = ColumnConstants(policy="mean", values=(4.0,), gaps=(False,))
+    model = dr.LinearModel(feature_names=("f1",), weights=(1.0,), constants=other)
     with pytest.raises(DataError, match="'f1' with 3"):
         dr.ingest(source, tmp_path / "other", rows=dr.RowRules(null_from=model))
     with pytest.raises(DataError, match="which a filled value would move"):

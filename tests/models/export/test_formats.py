@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dranking as dr
-from dranking.data.null_fill import NullFill
+from dranking.data.column_constants import ColumnConstants
 from dranking.data.scaling import scaled
 from dranking.data.transforms import Log, QueryMinMax, QueryRank, Standard
 from dranking.errors import DataError, UsageError
@@ -111,8 +111,12 @@ def test_features_that_tell_of_missing_values(form):
     """The score by hand: 2 clicks + 3 where clicks are missing, in whose place the value 4 is."""
     if form == "onnx":
         pytest.importorskip("onnx")
-    fill = NullFill(policy="mean", values=(4.0, 4.0), gaps=(True, True), indicates=("", "clicks"))
-    model = LinearModel(feature_names=("clicks", "missing(clicks)"), weights=(2.0, 3.0), fill=fill)
+    constants = ColumnConstants(
+        policy="mean", values=(4.0, 4.0), gaps=(True, True), indicates=("", "clicks")
+    )
+    model = LinearModel(
+        feature_names=("clicks", "missing(clicks)"), weights=(2.0, 3.0), constants=constants
+    )
     absent = None if form == "sql" else math.nan
     rows = [{"clicks": value} for value in (1.0, absent, 0.0)]
     reader = {**READERS, "onnx": onnx_scores}[form]
@@ -127,7 +131,7 @@ def with_gaps(model, seed, n=20):
     n_features = len(model.weights)
     gaps = rng.random(n_features) < 2 / 3
     values = rng.normal(0, 3, n_features).astype(np.float32)
-    fill = NullFill(policy="mean", values=values.tolist(), gaps=gaps.tolist())
+    constants = ColumnConstants(policy="mean", values=values.tolist(), gaps=gaps.tolist())
     X = rng.normal(0, 3, (n, n_features)).astype(np.float32)
     missing = (rng.random((n, n_features)) < 0.4) & gaps
     by_hand = X.copy()
@@ -136,7 +140,7 @@ def with_gaps(model, seed, n=20):
             if missing[row, column]:
                 by_hand[row, column] = values[column]
     expected = model.predict(by_hand, qid=np.zeros(n))
-    return model.model_copy(update={"fill": fill}), np.where(missing, np.nan, X), expected
+    return model.model_copy(update={"constants": constants}), np.where(missing, np.nan, X), expected
 
 
 @pytest.mark.parametrize(
@@ -180,8 +184,8 @@ def test_engines_that_take_zero_for_missing_values(form):
     """Refused unless zero is what the training took, or is accepted."""
 
     def filled(value):
-        fill = NullFill(policy="mean", values=(value, 1.0), gaps=(True, False))
-        return SIMPLE.model_copy(update={"fill": fill})
+        constants = ColumnConstants(policy="mean", values=(value, 1.0), gaps=(True, False))
+        return SIMPLE.model_copy(update={"constants": constants})
 
     with pytest.raises(
         UsageError, match=rf"{form} takes a missing .* for title 4\.5\. .*zero=True"
@@ -192,8 +196,8 @@ def test_engines_that_take_zero_for_missing_values(form):
 
 
 def test_a_missing_key_is_a_missing_value_in_python():
-    fill = NullFill(policy="mean", values=(4.5, 1.0), gaps=(True, False))
-    text = export_model(SIMPLE.model_copy(update={"fill": fill}), "python")
+    constants = ColumnConstants(policy="mean", values=(4.5, 1.0), gaps=(True, False))
+    text = export_model(SIMPLE.model_copy(update={"constants": constants}), "python")
     namespace = {}
     exec(text, namespace)
     assert namespace["score"]({"clicks": 1.0}) == 0.5 * 4.5 - 2.0 * 1.0

@@ -103,7 +103,7 @@ def test_later_data_of_a_training_takes_the_values_of_the_first():
     ranker = dr.SPD(**options).partial_fit(TRAIN, null="mean").partial_fit(LATER)
     by_hand = dr.SPD(**options).partial_fit(BY_HAND).partial_fit(LATER_BY_HAND)
     np.testing.assert_array_equal(ranker.coef_, by_hand.coef_)
-    assert ranker.to_model().fill == dr.from_table(TRAIN, null="mean").fill
+    assert ranker.to_model().constants == dr.from_table(TRAIN, null="mean").constants
     with pytest.raises(dr.UsageError, match="the mean of the feature stands for a missing value"):
         ranker.partial_fit(LATER, null="zero")
 
@@ -128,20 +128,20 @@ def test_parts_with_other_values_are_refused():
     with pytest.raises(dr.DataError, match=r"'bm25' are filled with .* --null-from"):
         ConcatenatedDataset([first, second])
     whole = ConcatenatedDataset([first, dr.from_table(LATER_BY_HAND)])
-    assert whole.fill == first.fill
+    assert whole.constants == first.constants
 
 
 def test_the_record_survives_views_and_writing(tmp_path):
     data = dr.from_table(TRAIN, null="mean")
     keep = np.arange(data.n_queries) % 2 == 0
-    assert data.select_queries(keep).fill == data.fill
-    assert dr.scaled(data, "standard").fill == data.fill
+    assert data.select_queries(keep).constants == data.constants
+    assert dr.scaled(data, "standard").constants == data.constants
     stored = write_dataset(data, tmp_path / "d")
-    assert stored.fill == data.fill
+    assert stored.constants == data.constants
     with pytest.raises(dr.DataError, match=r"'bm25' are filled with"):
         write_dataset(dr.from_table(LATER, null="mean"), tmp_path / "d", append=True)
     copied = write_dataset(dr.scaled(stored, "log"), tmp_path / "e")
-    assert (copied.fill, copied.transforms[0].kind) == (data.fill, "log")
+    assert (copied.constants, copied.transforms[0].kind) == (data.constants, "log")
 
 
 def test_a_model_without_values_says_what_to_do():

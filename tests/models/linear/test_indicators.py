@@ -46,7 +46,7 @@ def test_tables_and_collections_train_and_score_as_columns_made_by_hand(tmp_path
     stored, _ = dr.ingest(TRAIN, tmp_path / "train.zarr", rows=dr.RowRules(**RULES))
     dr.write_parquet(stored, tmp_path / "train.parquet")
     again = dr.open_dataset(tmp_path / "train.parquet")
-    assert again.fill == stored.fill
+    assert again.constants == stored.constants
     for ranker in (
         dr.RankRLS().fit(TRAIN, **RULES),
         dr.RankRLS().fit(dd.from_pandas(TRAIN, npartitions=3), **RULES),

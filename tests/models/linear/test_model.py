@@ -74,7 +74,7 @@ def test_the_file_is_plain_json_with_its_schema(tmp_path):
         "kind": "linear",
         "feature_names": ["bm25", "age"],
         "weights": [2.0, -0.5],
-        "fill": None,
+        "constants": None,
         "transforms": [],
         "queries": None,
         "provenance": {},
@@ -353,6 +353,6 @@ def test_the_fill_is_that_of_the_features_with_a_weight():
     train = dr.from_table(table_with_gaps(0), null="mean")
     chosen = dr.GreedyRankRLS(n_features=1).fit(train).to_model()
     [column] = train.columns_of(chosen.feature_names)
-    assert chosen.fill.values == (train.fill.values[column],)
-    with pytest.raises(ValueError, match=r"fill has 1 values, not 2"):
-        model(fill=chosen.fill)
+    assert chosen.constants.values == (train.constants.values[column],)
+    with pytest.raises(ValueError, match=r"constants has 1 values, not 2"):
+        model(constants=chosen.constants)

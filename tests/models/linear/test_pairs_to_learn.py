@@ -54,6 +54,12 @@ def test_no_pair_is_refused(name, cause):
         RANKERS[name].fit(data_of(cause))
 
 
+def test_a_search_says_that_there_is_no_label():
+    data = from_arrays(documents(), np.full(N, np.nan), QID)
+    with pytest.raises(dr.DataError, match="no labelled document among 36"):
+        dr.tune(data, [1.0, 2.0])
+
+
 @pytest.mark.parametrize("name", RANKERS)
 def test_labels_of_plus_and_minus_one_are_told_what_minus_one_means(name, tmp_path):
     path = tmp_path / "signs.txt"

@@ -156,7 +156,7 @@ def test_one_origin_is_found_whatever_the_layout(tmp_path):
     sources = [parts, *(dd.from_pandas(rows, npartitions=n, sort=False) for n in (1, 3))]
     for number, source in enumerate(sources):
         found.append(dr.ingest(source, tmp_path / f"{number}.zarr", rows=rules)[0])
-    assert [data.fill.origins for data in found] == [(START, 0.0)] * 6
+    assert [data.constants.origins for data in found] == [(START, 0.0)] * 6
 
 
 def test_whole_numbers_of_32_bits_decimals_and_folders_have_origins(tmp_path):
@@ -164,14 +164,14 @@ def test_whole_numbers_of_32_bits_decimals_and_folders_have_origins(tmp_path):
     for kind in (np.int32, np.uint32):
         X = np.stack([TRAIN.sec, np.arange(300)], axis=1).astype(kind)
         data = dr.from_arrays(X, TRAIN.relevance, TRAIN.qid, shift="auto")
-        assert data.fill.origins == origins
+        assert data.constants.origins == origins
     table = pa.Table.from_pandas(TRAIN, preserve_index=False)
     for kind in (pa.decimal128(12, 1), pa.decimal128(30, 1)):
         numbers = pa.array(map(Decimal, TRAIN.sec.tolist()), kind)
         decimals = table.set_column(2, "sec", numbers)
         pq.write_table(decimals, tmp_path / "decimals.parquet")
         for source in (decimals, tmp_path / "decimals.parquet"):
-            assert dr.open_dataset(source, shift="auto").fill.origins == origins
+            assert dr.open_dataset(source, shift="auto").constants.origins == origins
     for number in range(3):
         folder = tmp_path / "days" / f"day={20260102 - number % 2}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -179,7 +179,7 @@ def test_whole_numbers_of_32_bits_decimals_and_folders_have_origins(tmp_path):
         rows.to_parquet(folder / f"{number}.parquet", index=False)
     columns = dr.Columns(folder_features=["day"])
     data = dr.open_dataset(tmp_path / "days", columns=columns, shift="auto")
-    assert dict(zip(data.feature_names, data.fill.origins, strict=True)) == {
+    assert dict(zip(data.feature_names, data.constants.origins, strict=True)) == {
         "x": 0.0,
         "day": 20260101.0,
     }
@@ -208,12 +208,18 @@ def test_origins_that_cannot_be_found_are_an_error(tmp_path):
         dr.RankRLS().fit(tmp_path / "rows.txt", shift="auto")
 
 
-def test_two_models_with_other_origins_read_no_table_together():
+@pytest.mark.filterwarnings("ignore:.*features are kept in float32")
+def test_two_models_with_other_origins_read_no_table_together(tmp_path):
     shifted = dr.RankRLS().fit(TRAIN, shift="auto").to_model()
     plain = dr.RankRLS().fit(by_hand(TRAIN)).to_model()
     for pair in ([shifted, plain], [plain, shifted]):
         with pytest.raises(dr.UsageError, match=r"from column 'sec'.*no data serves both"):
             needed_columns(pair)
+    page = dr.as_place(tmp_path) / "page.html"
+    dr.write_report(shifted, LATER, page, champion=plain)
+    theirs = dr.evaluate(plain, LATER, metrics=["ndcg@10"]).metrics["ndcg@10"]
+    assert theirs != dr.evaluate(shifted, LATER, metrics=["ndcg@10"]).metrics["ndcg@10"]
+    assert f"{theirs:.4f}" in page.read_text()
     of_x = dr.RankRLS().fit(TRAIN.drop(columns="sec")).to_model()
     assert needed_columns([of_x, shifted]).origins == {"sec": START}
 
@@ -224,7 +230,7 @@ def test_later_data_is_read_as_earlier_data_without_origins(tmp_path):
     dr.ingest(TRAIN, place)
     with pytest.warns(DataWarning, match=r"shift: nothing was subtracted .*plain\.zarr"):
         grown, _ = dr.ingest(LATER, place, rows=rules, append=True)
-    assert grown.fill is None
+    assert grown.constants is None
     found = np.concatenate([b.features[:, 0] for b in grown.read_blocks()])
     expected = pd.concat([TRAIN, LATER]).sec.to_numpy().astype(np.float32)
     np.testing.assert_array_equal(found, expected)
@@ -232,4 +238,33 @@ def test_later_data_is_read_as_earlier_data_without_origins(tmp_path):
     known = dr.RowRules(shift="auto", null_from=filled)
     with pytest.warns(DataWarning, match="shift: nothing was subtracted .*what null_from names"):
         fresh, _ = dr.ingest(LATER, tmp_path / "fresh.zarr", rows=known)
-    assert not fresh.fill.origins
+    assert not fresh.constants.origins
+
+
+def test_searches_and_batches_train_on_differences_made_by_hand():
+    later, validation = by_hand(LATER), by_hand(table(2, 2_000))
+    expected = dr.tune(by_hand(TRAIN), [0.5, 8.0], validation=dr.from_table(validation))
+    found = dr.tune(TRAIN, [0.5, 8.0], validation=table(2, 2_000), shift="auto")
+    assert found.model.weights == expected.model.weights
+    assert [p["score"] for p in found.grid] == [p["score"] for p in expected.grid]
+    plain, ranker = dr.SPD().partial_fit(by_hand(TRAIN)), dr.SPD().partial_fit(TRAIN, shift="auto")
+    np.testing.assert_array_equal(ranker.coef_, plain.coef_)
+    np.testing.assert_array_equal(ranker.partial_fit(LATER).coef_, plain.partial_fit(later).coef_)
+
+
+def test_values_without_their_record_are_not_taken_for_raw_ones(tmp_path):
+    """As pandas reads the file: the differences, in float32, without the metadata."""
+    model = dr.RankRLS().fit(TRAIN, shift="auto").to_model()
+    dr.write_parquet(dr.from_table(TRAIN, shift="auto"), tmp_path / "shifted.parquet")
+    right = dr.evaluate(model, TRAIN, metrics=["map"]).metrics
+    assert dr.evaluate(model, tmp_path / "shifted.parquet", metrics=["map"]).metrics == right
+    rows = pd.read_parquet(tmp_path / "shifted.parquet")
+    rows.to_parquet(tmp_path / "again.parquet")
+    for use in (
+        lambda: dr.evaluate(model, rows, metrics=["map"]),
+        lambda: dr.evaluate(model, tmp_path / "again.parquet", metrics=["map"]),
+        lambda: model.predict(rows),
+        lambda: model.predict(rows[COLUMNS].to_numpy(np.float32)),
+    ):
+        with pytest.raises(dr.DataError, match=r"(float|float32), and 17\d{8} is subtracted"):
+            use()

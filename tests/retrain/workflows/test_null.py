@@ -60,11 +60,13 @@ def test_a_night_an_append_and_a_fresh_ingest_give_one_model(folder, null, told)
     night(null, told)
     models = [dr.load_model(f"registry/versions/00000{v}/model.json") for v in (1, 2)]
     stored = [StoredDataset(p) for p in (folder / "work" / "parts").iterdir() if p.is_dir()]
-    assert {data.fill.by_policy for data in stored} == {models[0].fill.by_policy}
+    assert {data.constants.by_policy for data in stored} == {models[0].constants.by_policy}
     rules = dr.RowRules(null=null, null_indicator=told == "true")
     first, _ = dr.ingest(["in/0.parquet", "in/1.parquet"], "grown.zarr", rows=rules)
     assert ("missing(rating)" in models[1].feature_names) == (told == "true")
-    assert first.fill.by_policy == models[1].fill.by_policy == models[0].fill.by_policy
+    assert (
+        first.constants.by_policy == models[1].constants.by_policy == models[0].constants.by_policy
+    )
     whole = ["in/0.parquet", "in/1.parquet", "in/2.parquet"]
     fresh, _ = dr.ingest(whole, "fresh.zarr", rows=dr.RowRules(null_from=first))
     grown, _ = dr.ingest("in/2.parquet", "grown.zarr", append=True)

@@ -137,9 +137,11 @@ def bilinear(
     """Train a sparse bilinear ranker: weights of word pairs, learned from preferences."""
     from dranking.bilinear.estimator import BilinearRanker
     from dranking.bilinear.texts.open_collection import open_collection
+    from dranking.models.trained_queries import check_queries_place
 
     _check_source(source)
     check_output_directory(output, overwrite)
+    check_queries_place(output)
     started = time.perf_counter()
     options = given(text)
     if options.get("stop_words") == "none":

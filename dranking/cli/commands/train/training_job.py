@@ -48,8 +48,10 @@ def train_linear(
         Opens further arguments of `fit`, by keyword, beside the training data.
     """
     from dranking.models.linear.query_record import overlap_of
+    from dranking.models.trained_queries import check_queries_place
 
     check_output_file(job.output, job.overwrite)
+    check_queries_place(job.output)
     started = time.perf_counter()
     with job.running(job.overwrite, memory_limit=job.memory_limit) as executor:
         train = job.open(job.data)

@@ -86,7 +86,7 @@ class ValueRule(NamedTuple):
 DEFAULT_VALUES = ValueRule()
 
 
-class NullFill(BaseModel):
+class ColumnConstants(BaseModel):
     """Origins, and values for missing ones, of each feature, as the training data fixed them.
 
     The origin is subtracted before the conversion to float32. A missing value then takes the value
@@ -118,7 +118,7 @@ class NullFill(BaseModel):
     origins: tuple[Annotated[float, Field(strict=True, allow_inf_nan=False)], ...] = ()
 
     @model_validator(mode="after")
-    def _check_lengths(self) -> NullFill:
+    def _check_lengths(self) -> ColumnConstants:
         if len(self.gaps) != len(self.values):
             raise ValueError(f"{len(self.gaps)} gaps for {len(self.values)} values")
         if self.indicates and len(self.indicates) != len(self.values):
@@ -130,13 +130,13 @@ class NullFill(BaseModel):
         return self
 
     @classmethod
-    def of_origins(cls, origins: Sequence[float]) -> NullFill | None:
+    def of_origins(cls, origins: Sequence[float]) -> ColumnConstants | None:
         """The record of origins alone; None if all are 0."""
         n = len(origins)
         none = cls(policy="error", values=(0.0,) * n, gaps=(False,) * n)
         return none.with_origins(origins) if any(origins) else None
 
-    def with_origins(self, origins: Sequence[float]) -> NullFill:
+    def with_origins(self, origins: Sequence[float]) -> ColumnConstants:
         """The same values behind some origins, one for each feature."""
         return self.model_copy(update={"origins": tuple(origins) if any(origins) else ()})
 
@@ -183,9 +183,9 @@ class NullFill(BaseModel):
         """False: a missing value takes the same value in every query."""
         return False
 
-    def restricted(self, columns: NDArray[np.intp]) -> NullFill:
+    def restricted(self, columns: NDArray[np.intp]) -> ColumnConstants:
         """The values of the features at `columns`, in that order."""
-        return NullFill(
+        return ColumnConstants(
             policy=self.policy,
             values=tuple(self.values[i] for i in columns),
             gaps=tuple(self.gaps[i] for i in columns),
@@ -193,7 +193,7 @@ class NullFill(BaseModel):
             origins=tuple(self.origins[i] for i in columns) if self.origins else (),
         )
 
-    def with_indicators(self, names: Sequence[str], columns: Sequence[int]) -> NullFill:
+    def with_indicators(self, names: Sequence[str], columns: Sequence[int]) -> ColumnConstants:
         """The values of these features, and of indicators of those at `columns` behind them."""
         extended = self.restricted(np.array([*range(len(names)), *columns], dtype=np.intp))
         before = self.indicates or ("",) * len(names)
@@ -201,33 +201,33 @@ class NullFill(BaseModel):
         gaps = (*self.gaps, *(True for _ in columns))
         return extended.model_copy(update={"indicates": indicates, "gaps": gaps})
 
-    def without_indicators(self) -> NullFill:
+    def without_indicators(self) -> ColumnConstants:
         """The values of the same features, none of which is an indicator."""
         return self.model_copy(update={"indicates": ()})
 
-    def permitting(self) -> NullFill:
+    def permitting(self) -> ColumnConstants:
         """The same values where values of every feature may be missing."""
         return self.model_copy(update={"gaps": (True,) * len(self.gaps)})
 
-    def keeping(self, names: Sequence[str], values: Mapping[str, float]) -> NullFill:
+    def keeping(self, names: Sequence[str], values: Mapping[str, float]) -> ColumnConstants:
         """The values for features called `names`, where those in `values` take that value."""
         pairs = zip(names, self.values, strict=True)
         return self.model_copy(update={"values": tuple(values.get(n, v) for n, v in pairs)})
 
-    def with_gaps(self, gaps: NDArray[np.bool_]) -> NullFill:
+    def with_gaps(self, gaps: NDArray[np.bool_]) -> ColumnConstants:
         """The same values where `gaps` (n_features,) marks further features that lack values."""
         joined = np.asarray(self.gaps, dtype=np.bool_) | gaps
         return self.model_copy(update={"gaps": tuple(joined.tolist())})
 
 
-def check_permitted(null: ValueRule, fill: NullFill | None, owner: str) -> None:
+def check_permitted(null: ValueRule, constants: ColumnConstants | None, owner: str) -> None:
     """Check a rule that permits missing values where values for them are known already.
 
     Parameters
     ----------
     null
         The rule; errors permit nothing that is not permitted already.
-    fill
+    constants
         The known values, or None.
     owner
         What knows them, for errors.
@@ -240,17 +240,17 @@ def check_permitted(null: ValueRule, fill: NullFill | None, owner: str) -> None:
     """
     if not null.permits:
         return
-    if fill is None or not fill.fills:
+    if constants is None or not constants.fills:
         raise UsageError(
             f"null is {null.policy!r}, but {owner} knows no value for missing ones: its data was "
             "read without --null (null=, for retrain data.null). Read that data anew with it."
         )
-    if null.policy != fill.policy:
+    if null.policy != constants.policy:
         raise UsageError(
-            f"null is {null.policy!r}, but in {owner} the {fill.policy} of the feature stands for "
-            f"a missing value. Give {fill.policy}, or begin anew with all of the data."
+            f"null is {null.policy!r}, but in {owner} the {constants.policy} of the feature stands "
+            f"for a missing value. Give {constants.policy}, or begin anew with all of the data."
         )
-    if null.indicator and not fill.indicates:
+    if null.indicator and not constants.indicates:
         raise UsageError(
             f"null_indicator: {owner} has no features that tell of missing values, and later data "
             "has the features of earlier data. Begin anew with all of the data, or leave it out."
@@ -258,11 +258,11 @@ def check_permitted(null: ValueRule, fill: NullFill | None, owner: str) -> None:
 
 
 def check_origins(
-    names: Sequence[str], needed: NullFill | None, data: NullFill | None, what: str
+    names: Sequence[str], needed: ColumnConstants | None, data: ColumnConstants | None, what: str
 ) -> None:
     """Raise DataError, which names `what`, if other origins were subtracted from some columns."""
     none = (0.0,) * len(names)
-    ours, theirs = (none if fill is None else fill.origin_of_each for fill in (needed, data))
+    ours, theirs = (none if each is None else each.origin_of_each for each in (needed, data))
     other = [i for i, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1]]
     if other:
         first = other[0]
@@ -275,15 +275,15 @@ def check_origins(
         )
 
 
-def joined_fill(
-    fills: Iterable[NullFill | None], names: Sequence[str], what: str
-) -> NullFill | None:
+def joined_constants(
+    constants: Iterable[ColumnConstants | None], names: Sequence[str], what: str
+) -> ColumnConstants | None:
     """The values for missing ones of several data sets together; None where none has any.
 
     Parameters
     ----------
-    fills
-        The values of each data set; None for a data set in which no value may be missing.
+    constants
+        Those of each data set; None for a data set in which no value may be missing.
     names
         Names of the features.
     what
@@ -294,24 +294,24 @@ def joined_fill(
     DataError
         If the values differ.
     """
-    given = list(fills)
-    known = [fill for fill in given if fill is not None]
+    given = list(constants)
+    known = [each for each in given if each is not None]
     if not known:
         return None
-    for fill in given:
-        check_origins(names, known[0], fill, what)
-    first = next((fill for fill in known if fill.fills), known[0])
-    known = [fill for fill in known if fill.fills] or known
-    for fill in known[1:]:
-        if fill.by_policy == first.by_policy:
+    for each in given:
+        check_origins(names, known[0], each, what)
+    first = next((each for each in known if each.fills), known[0])
+    known = [each for each in known if each.fills] or known
+    for each in known[1:]:
+        if each.by_policy == first.by_policy:
             continue
-        pairs = zip(names, first.values, fill.values, strict=True)
+        pairs = zip(names, first.values, each.values, strict=True)
         name, ours, theirs = next((p for p in pairs if p[1] != p[2]), (names[0], 0.0, 0.0))
         raise DataError(
             f"{what}: missing values have different values in their data: those of {name!r} are "
             f"filled with {ours:.6g} (the {first.policy}) and with {theirs:.6g} (the "
-            f"{fill.policy}). Ingest all of it with the values of one of them: dranking "
+            f"{each.policy}). Ingest all of it with the values of one of them: dranking "
             "ingest --null-from."
         )
-    gaps = np.logical_or.reduce([fill.gaps for fill in known])
+    gaps = np.logical_or.reduce([each.gaps for each in known])
     return first.with_gaps(gaps)

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from scipy import sparse
 
 import dranking as dr
-from dranking.data.null_fill import NullFill
+from dranking.data.column_constants import ColumnConstants
 from dranking.data.steps import every_gap
 from tests.data.gaps import filled_by_hand, table_with_gaps, value_of
 
@@ -18,10 +18,10 @@ FILL = {"policy": "mean", "values": [1.0, 2.0], "gaps": [True, False]}
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_feature_has_its_value_and_its_gaps(policy):
     table = table_with_gaps(0)
-    fill = dr.from_table(table, null=policy).fill
+    constants = dr.from_table(table, null=policy).constants
     expected = [value_of(policy, table[name]) for name in ("bm25", "rating", "age")]
-    np.testing.assert_allclose(fill.values, expected, rtol=2e-7)
-    assert (fill.policy, fill.gaps) == (policy, (False, True, False))
+    np.testing.assert_allclose(constants.values, expected, rtol=2e-7)
+    assert (constants.policy, constants.gaps) == (policy, (False, True, False))
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -36,8 +36,8 @@ def test_a_column_without_a_value_is_filled_with_zeros():
     table = pa.Table.from_pandas(table_with_gaps(2)).append_column("price", pa.nulls(400))
     for policy in POLICIES:
         data = dr.from_table(table, null=policy)
-        assert data.fill.values[3] == 0.0
-        assert data.fill.gaps[3]
+        assert data.constants.values[3] == 0.0
+        assert data.constants.gaps[3]
         assert not data.block(0).features[:, 3].any()
 
 
@@ -46,9 +46,9 @@ def test_arrays_are_filled_as_tables_are():
     names = ["bm25", "rating", "age"]
     X = table[names].to_numpy()
     data = dr.from_arrays(X, table.relevance, table.qid, feature_names=names, null="mean")
-    assert data.fill == dr.from_table(table, null="mean").fill
+    assert data.constants == dr.from_table(table, null="mean").constants
     rows = dr.from_arrays(sparse.csr_array(X), table.relevance, table.qid, null="mean")
-    assert rows.fill == data.fill
+    assert rows.constants == data.constants
     np.testing.assert_array_equal(
         rows.block(0).features.toarray(), np.asarray(data.block(0).features)
     )
@@ -76,9 +76,9 @@ def test_missing_values_stay_an_error_unless_they_are_permitted():
     ],
 )
 def test_a_wrong_record_is_refused(wrong):
-    NullFill.model_validate(FILL)
+    ColumnConstants.model_validate(FILL)
     with pytest.raises(ValidationError):
-        NullFill.model_validate(FILL | wrong)
+        ColumnConstants.model_validate(FILL | wrong)
 
 
 def test_values_of_some_columns_of_a_block_are_filled():
@@ -87,5 +87,5 @@ def test_values_of_some_columns_of_a_block_are_filled():
     raw = dr.from_table(table[["qid", "relevance", "rating"]], null="zero").block(0)
     holes = np.where(table.rating.isna().to_numpy()[:, None], np.nan, raw.features)
     block = raw.with_features(holes.astype(np.float32))
-    filled = every_gap(data.feature_names, data.fill).apply(block, np.array([1]))
+    filled = every_gap(data.feature_names, data.constants).apply(block, np.array([1]))
     np.testing.assert_array_equal(filled.features, data.block(0).features[:, [1]])
