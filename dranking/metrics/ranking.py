@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -35,8 +35,8 @@ class Ranking:
     relevance
         (n_documents,) float64 grades in rank order; an unlabelled document has grade 0.
     judged
-        (n_documents,) 1.0 for a document with a label of at least 0, else 0.0, in rank order. TREC's
-        tools read a negative grade as not judged.
+        (n_documents,) 1.0 for a document with a label of at least 0, else 0.0, in rank order.
+        TREC's tools read a negative grade as not judged.
     tie_end
         (n_documents,) int64, one past the last document with the same score in the query.
     retrieved
@@ -130,6 +130,10 @@ class Ranking:
         """Largest number of ranks that a cutoff covers in any query; None covers all ranks."""
         return self.longest if cutoff is None else min(cutoff, self.longest)
 
+    def relevant_from(self, grade: float) -> Ranking:
+        """The same ranking, in which documents are relevant from a grade on."""
+        return replace(self, convention=replace(self.convention, relevant_from=grade))
+
     def settle(
         self, values: NDArray[np.float64], defined: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
@@ -140,17 +144,28 @@ class Ranking:
         """(n_queries,) sums of values of documents."""
         return np.asarray(np.add.reduceat(values, self.query_ptr[:-1]))
 
+    def _refuse(self, wrong: NDArray[np.bool_], advice: str) -> None:
+        """Raise DataError for the first wrong grade, if any; `advice` goes on behind the grade."""
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            query = int(np.searchsorted(self.query_ptr, at, side="right")) - 1
+            raise DataError(
+                f"query {self.query_ids[query]}: relevance {self.relevance[at]:g} {advice}"
+            )
+
     @cached_property
     def _gains(self) -> NDArray[np.float64]:
-        if self.convention.gain == "exponential":
-            at = int(np.argmax(self.relevance))
-            if self.relevance[at] > MAX_EXPONENTIAL_GRADE:
-                query = int(np.searchsorted(self.query_ptr, at, side="right")) - 1
-                raise DataError(
-                    f"query {self.query_ids[query]}: relevance {self.relevance[at]:g} is too large "
-                    f"for the gain 2^r - 1 of the {self.convention.name} convention; rescale the "
-                    "grades, or use trec, whose gain is the grade itself."
-                )
+        gain = self.convention.gain
+        if gain == "exponential":
+            advice = (
+                f"is too large for the gain 2^r - 1 of the {self.convention.name} convention; "
+                "rescale the grades, or use trec, whose gain is the grade itself."
+            )
+            self._refuse(self.relevance > MAX_EXPONENTIAL_GRADE, advice)
+        elif gain != "linear":
+            grades = np.maximum(self.relevance, 0.0)
+            advice = f"has no gain: the gains are those of the grades 0 to {len(gain) - 1}."
+            self._refuse((grades != np.floor(grades)) | (grades >= len(gain)), advice)
         return self.convention.gains(self.relevance)
 
 
