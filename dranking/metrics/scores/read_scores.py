@@ -55,8 +55,8 @@ def read_scores(
     path
         A directory that `dranking predict` wrote; a parquet file, a CSV file (``.csv``, ``.tsv``)
         or JSON lines (``.jsonl``, ``.ndjson``) with columns of query ids, ``score`` and, if
-        documents have ids, document ids; a JSON file (``.json``) with an object for each query, from document
-        to score, as ranx writes it; or a TREC run. Text may be compressed by gzip.
+        documents have ids, document ids; a JSON file (``.json``) with an object for each query,
+        from document to score, as ranx writes it; or a TREC run. Text may be compressed by gzip.
     qid, docid, score
         Names of the columns of ids and scores in parquet, CSV and JSON lines. Where a file lacks
         such a column of ids, and in a directory, the names are ``qid`` or ``query_id`` or ``q_id``,
