@@ -223,12 +223,10 @@ def join(run: Rows, judgements: Rows, rules: RunRules) -> JudgedRun:
         If a document stands twice for a query, or no query is in both.
     """
     n = len(run.number)
-    queries = pa.concat_arrays([run.query, judgements.query]).dictionary_encode()
-    documents = pa.concat_arrays([run.document, judgements.document]).dictionary_encode()
-    query = queries.indices.to_numpy().astype(np.int64)
-    keys = query * len(documents.dictionary) + documents.indices.to_numpy()
-    _check_once(run, keys[:n])
-    _check_once(judgements, keys[n:])
+    (run_query, run_document), (of_query, of_document) = run.coded, judgements.coded
+    query, query_ids = _shared(run_query, of_query)
+    document, document_ids = _shared(run_document, of_document)
+    keys = query * len(document_ids) + document
     # (n,) row of the judgement of each retrieved document; -1 for an unjudged document.
     at = pc.index_in(pa.array(keys[:n]), value_set=pa.array(keys[n:])).fill_null(-1).to_numpy()
     missing = np.ones(len(judgements.number), dtype=np.bool_)
@@ -236,7 +234,7 @@ def join(run: Rows, judgements: Rows, rules: RunRules) -> JudgedRun:
     grades = np.concatenate([np.append(judgements.number, np.nan)[at], judgements.number])
     retrieved = np.arange(len(keys)) < n
     rows = np.concatenate([retrieved[:n], missing])
-    in_run, judged = np.zeros((2, len(queries.dictionary)), dtype=np.bool_)
+    in_run, judged = np.zeros((2, len(query_ids)), dtype=np.bool_)
     in_run[query[:n]], judged[query[n:]] = True, True
     evaluated = judged if rules.all_queries else judged & in_run
     if not (judged & in_run).any():
@@ -266,25 +264,22 @@ def join(run: Rows, judgements: Rows, rules: RunRules) -> JudgedRun:
         features=sparse.csr_array((len(chosen), 0), dtype=np.float32),
         relevance=grades[chosen],
         query_ptr=np.append(starts, len(chosen)).astype(np.int64),
-        query_ids=queries.dictionary.take(pa.array(query[chosen][starts])),
-        doc_ids=documents.take(pa.array(chosen)),
+        query_ids=query_ids.take(pa.array(query[chosen][starts])),
+        doc_ids=pa.DictionaryArray.from_arrays(document[chosen].astype(np.int32), document_ids),
     )
     highest = float(judgements.number.max())
     return JudgedRun(block, scores[chosen], retrieved[chosen], highest, counts)
 
 
-def _check_once(rows: Rows, keys: Ints) -> None:
-    """Raise DataError, naming both places, if a document stands twice for a query."""
-    if pc.count_distinct(pa.array(keys)).as_py() == len(keys):
-        return
-    order = np.argsort(keys, kind="stable")
-    again = order[1:][keys[order][1:] == keys[order][:-1]]
-    second = int(again.min())
-    first = int(np.argmax(keys == keys[second]))
-    raise DataError(
-        f"{rows.place(second)}: document {rows.document[second]} of query {rows.query[second]} "
-        f"occurs again (first at {rows.place(first)}); keep one of the two."
-    )
+def _shared(one: pa.DictionaryArray, other: pa.DictionaryArray) -> tuple[Ints, pa.Array]:
+    """Codes of the ids of both in one numbering, and the ids by code."""
+    at = pc.index_in(other.dictionary, value_set=one.dictionary)
+    is_new = at.is_null()
+    new = np.asarray(is_new)
+    codes = np.asarray(at.fill_null(0), dtype=np.int64)
+    codes[new] = len(one.dictionary) + np.arange(new.sum())
+    ids = pa.concat_arrays([one.dictionary, other.dictionary.filter(is_new)])
+    return np.concatenate([one.indices.to_numpy(), codes[other.indices.to_numpy()]]), ids
 
 
 def is_run(value: Any) -> bool:
@@ -318,7 +313,7 @@ def as_run(value: Any) -> Rows:
     if isinstance(value, str | os.PathLike):
         value = read_scores(value)
     if isinstance(value, ScoreTable):
-        return value.rows()
+        return value.rows
     return _as_rows(value, SCORE_NAMES, "the run")
 
 

@@ -1,5 +1,6 @@
 """Runs beside judgements, against trec_eval, ir_measures, ranx and plain loops."""
 
+import functools
 import gzip
 import json
 
@@ -29,6 +30,7 @@ TREC = {
 }
 
 
+@functools.cache
 def random_case(n_queries, seed):
     """Runs and judgements of some depth, of which some documents and queries are in one alone."""
     rng = np.random.default_rng(seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
@@ -58,6 +59,30 @@ class Rows:
                 f"{self.place(at)}: document {self.document[at]} of query {self.query[at]} has no "
                 "number (NaN); give it one, or leave it out."
             )
+
+    @cached_property
+    def coded(self) -> tuple[pa.DictionaryArray, pa.DictionaryArray]:
+        """Query ids and document ids as dictionaries.
+
+        Raises
+        ------
+        DataError
+            If a document stands twice for a query; the message names both places.
+        """
+        query, document = self.query.dictionary_encode(), self.document.dictionary_encode()
+        keys = query.indices.to_numpy().astype(np.int64) * len(document.dictionary)
+        keys += document.indices.to_numpy()
+        ordered = np.sort(keys)
+        if (ordered[1:] == ordered[:-1]).any():
+            order = np.argsort(keys, kind="stable")
+            second = int(order[1:][ordered[1:] == ordered[:-1]].min())
+            first = int(np.argmax(keys == keys[second]))
+            raise DataError(
+                f"{self.place(second)}: document {self.document[second]} of query "
+                f"{self.query[second]} occurs again (first at {self.place(first)}); keep one of "
+                "the two."
+            )
+        return query, document
 
     def __repr__(self) -> str:
         return f"Rows({len(self.number):,} documents of {self.where})"

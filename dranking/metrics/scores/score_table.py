@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,7 @@ class ScoreTable:
         """Whether scores belong to documents by id, and not by their place in a query."""
         return self._documents is not None
 
+    @cached_property
     def rows(self) -> Rows:
         """The scores, the queries by first appearance, and the documents of a query in their order.
 
