@@ -119,22 +119,19 @@ class RunCounts:
     def text(self, rules: RunRules) -> str:
         """The numbers, and how they count, as a line without a period."""
         unjudged = {"irrelevant": "irrelevant", "skip": "taken out", "bounds": "between bounds"}
+        missing = {"missed": "missed", "last": "ranked last"}
+        absent = "count 0" if rules.all_queries else "left out"
         parts = [
-            f"{self.n_unjudged:,} of {self.n_retrieved:,} retrieved documents are not judged "
-            f"({unjudged[rules.unjudged]})",
-            f"{self.n_not_retrieved:,} judged documents are not retrieved "
-            f"({'missed' if rules.not_retrieved == 'missed' else 'ranked last'})",
+            f"not judged ({unjudged[rules.unjudged]}): {self.n_unjudged:,} of "
+            f"{self.n_retrieved:,} retrieved documents",
+            f"judged and not retrieved ({missing[rules.not_retrieved]}): {self.n_not_retrieved:,}",
         ]
-        if self.n_negative:
-            parts.append(f"{self.n_negative:,} grades are negative")
-        if self.n_queries_not_in_run:
-            how = "count 0" if rules.all_queries else "left out"
-            parts.append(f"{self.n_queries_not_in_run:,} judged queries are not in the run ({how})")
-        if self.n_queries_not_judged:
-            parts.append(
-                f"{self.n_queries_not_judged:,} queries of the run are not judged (ignored)"
-            )
-        return "; ".join(parts)
+        rest = {
+            "negative grades": self.n_negative,
+            f"judged queries that are not in the run ({absent})": self.n_queries_not_in_run,
+            "queries of the run that are not judged (left out)": self.n_queries_not_judged,
+        }
+        return "; ".join([*parts, *(f"{what}: {n:,}" for what, n in rest.items() if n)])
 
     def as_json(self) -> dict[str, int]:
         """The numbers, for JSON."""

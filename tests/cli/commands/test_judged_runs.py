@@ -50,14 +50,14 @@ def test_a_run_is_evaluated_on_judgements(dranking, files, tmp_path):
     assert code == 0
     code, out, _ = dranking(*call, "--gain", "0,1,3")
     assert "59 queries, trec, gains 0 1 3 convention" in out
-    assert "1 judged queries are not in the run (left out)" in out
+    assert "judged queries that are not in the run (left out): 1" in out
 
 
 def test_runs_are_compared_on_judgements(dranking, files):
     (a, b, judged), (one, other, qrels) = files
     code, out, err = dranking("compare", one, other, qrels, "--metrics", "map", "--json")
     assert code == 0, err
-    assert "1 judged queries are not in the run (left out)" in err
+    assert "judged queries that are not in the run (left out): 1" in err
     tool = pytrec_eval.RelevanceEvaluator(judged, {"map"})
     means = [np.mean([v["map"] for v in tool.evaluate(run).values()]) for run in (a, b)]
     [found] = json.loads(out)["metrics"]
