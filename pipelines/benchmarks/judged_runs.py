@@ -1,4 +1,4 @@
-"""Seconds of six measures of a run of 1,000 queries x 1,000 documents, beside ranx and ir_measures.
+"""Processor seconds of six measures of a run of 1,000 queries x 1,000 documents, beside ranx and ir_measures.
 
     python -m pipelines.benchmarks.judged_runs --json [--quick]
 
@@ -18,7 +18,14 @@ import numpy as np
 
 import dranking as dr
 from dranking.metrics.judged_runs import as_judgements, as_run
-from pipelines.benchmarks.harness import Figure, figure, interleaved, main, parser
+from pipelines.benchmarks.harness import (
+    Figure,
+    figure,
+    interleaved,
+    main,
+    parser,
+    processor_seconds,
+)
 
 MEASURES = {
     "map": ("map", ir_measures.AP),
@@ -74,7 +81,7 @@ def measure(options: argparse.Namespace) -> Sequence[Figure]:
     means["ir_measures"] = [evaluator.calc_aggregate(run)[m] for m in of_measures]
     for way, values in means.items():
         np.testing.assert_allclose(values, means["dranking"], rtol=1e-9, err_msg=way)
-    spent = interleaved(ways)
+    spent = interleaved(ways, clock=processor_seconds)
     size = f"{n:,} x {n:,}"
     return [
         figure(f"{size}: dranking from dictionaries", spent["dranking"], "s"),

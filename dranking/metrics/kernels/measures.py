@@ -22,9 +22,14 @@ def rank_order(scores: Floats, query_ptr: Integers) -> Integers:
     order = np.empty(len(scores), dtype=np.int64)
     for q in range(len(query_ptr) - 1):
         start, end = query_ptr[q], query_ptr[q + 1]
-        of_query = descending(scores[start:end])
-        for i in range(end - start):
-            order[start + i] = start + of_query[i]
+        is_ordered = True
+        for i in range(start, end):
+            order[i] = i
+            is_ordered = is_ordered and (i == start or scores[i] <= scores[i - 1])
+        if not is_ordered:  # runs often are, and need no sort
+            of_query = descending(scores[start:end])
+            for i in range(end - start):
+                order[start + i] = start + of_query[i]
     return order
 
 
