@@ -162,7 +162,7 @@ def evaluate(
             "data: evaluate(model, dranking.from_arrays(X, y, qid))."
         )
     names = [measure.name for measure in get_measures(metrics)]
-    if is_judgements(data) and is_run(model):
+    if is_run(model) and is_judgements(data):
         chosen = RUN_METRICS if tuple(metrics) == DEFAULT_METRICS else metrics
         how = get_convention(convention or RUN_CONVENTION)
         found, counts = evaluate_run(model, data, chosen, how, rules or RunRules())

@@ -1,4 +1,4 @@
-"""Processor seconds of six measures of a run of 1,000 queries x 1,000 documents, beside ranx and ir_measures.
+"""Processor seconds of measures of 1,000 queries x 1,000 documents, with ranx and ir_measures.
 
     python -m pipelines.benchmarks.judged_runs --json [--quick]
 

@@ -97,9 +97,10 @@ def open_judgements(path: Place | None, columns: ColumnOptions) -> Any:
     """The judgements in a file; None if it holds rows with features, or if there is none."""
     from dranking.metrics.scores.read_scores import is_judgement_file, read_judgements
 
-    if path is None or not is_judgement_file(path):
+    names = columns.qid_column, columns.docid_column, columns.relevance_column
+    if path is None or not is_judgement_file(path, names):
         return None
-    return read_judgements(path, columns.qid_column, columns.docid_column, columns.relevance_column)
+    return read_judgements(path, *names)
 
 
 def open_run(path: Place, columns: ColumnOptions, score_column: str | None) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -188,31 +189,37 @@ def score_form(place: Place) -> ScoreForm:
         return "parquet" if file.read(4) == b"PAR1" else "trec"
 
 
-def is_judgement_file(place: Place) -> bool:
-    """Whether a file holds judgements, and no rows with features: told by its name and beginning.
+def is_judgement_file(place: Place, names: Sequence[str] = ()) -> bool:
+    """Whether a file holds judgements, and no rows with features.
 
-    CSV, JSON and JSON lines are no forms of data with features. Parquet holds judgements if it has
-    their columns alone, and text if its first line is one of TREC qrels.
+    Tables hold judgements if they have their columns alone, under the names that `read_judgements`
+    knows or under `names`, JSON if its name ends in ``.json``, and text if its first line is one of
+    TREC qrels.
     """
     try:
         form = score_form(place)
         if form == "parquet":
             with arrow_input(place) as file:
-                return are_judgement_columns(pq.read_schema(file).names)
-        if form != "trec":
-            return form != "directory"
+                return are_judgement_columns(pq.read_schema(file).names, names)
+        if form in ("directory", "json"):
+            return form == "json"
         with open_input(place) as file:
-            return _begins_with_qrels(file.read(BEGINNING))
-    except (DataError, OSError, pa.ArrowException, zlib.error):
+            content = file.read(BEGINNING)
+        if content[:2] == b"\x1f\x8b":
+            content = zlib.decompressobj(wbits=31).decompress(content)
+        content = content.removeprefix(codecs.BOM_UTF8)
+        if form == "trec":
+            return _begins_with_qrels(content)
+        first = content.split(b"\n")[0].strip().decode()
+        columns = json.loads(first) if form == "json lines" else re.split("[,\t]", first)
+        return are_judgement_columns([str(name).strip('"') for name in columns], names)
+    except (DataError, OSError, ValueError, pa.ArrowException, zlib.error):
         return False
 
 
 def _begins_with_qrels(content: bytes) -> bool:
     """Whether the first line has the four fields of qrels, and not those of LETOR text."""
-    if content[:2] == b"\x1f\x8b":
-        content = zlib.decompressobj(wbits=31).decompress(content)
-    lines = content.removeprefix(codecs.BOM_UTF8).split(b"\n")
-    fields = next((fields for line in lines if (fields := line.split())), [])
+    fields = next((fields for line in content.split(b"\n") if (fields := line.split())), [])
     if len(fields) != QRELS.n_fields or fields[1].startswith(b"qid:"):
         return False
     try:

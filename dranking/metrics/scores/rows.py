@@ -160,11 +160,14 @@ def _ids(values: list[Any], what: str) -> pa.Array:
         return as_ids(values, what, as_string=True)
 
 
-def are_judgement_columns(columns: Iterable[Any]) -> bool:
-    """Whether columns are a query id, a document id and a grade, and perhaps the iteration."""
+def are_judgement_columns(columns: Iterable[Any], names: Sequence[str] = ()) -> bool:
+    """Whether columns are a query id, a document id and a grade, and perhaps the iteration.
+
+    `names` are further names of the three, in this order.
+    """
     left = [str(name) for name in columns]
-    for known in (QUERY_NAMES, DOCUMENT_NAMES, GRADE_NAMES):
-        name = first_of(known, left)
+    for at, known in enumerate((QUERY_NAMES, DOCUMENT_NAMES, GRADE_NAMES)):
+        name = first_of([*names[at : at + 1], *known], left)
         if name is None:
             return False
         left.remove(name)
