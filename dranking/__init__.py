@@ -83,8 +83,10 @@ if TYPE_CHECKING:
     from dranking.max_margin.bounds.report import risk_bounds as risk_bounds
     from dranking.max_margin.estimator import MaxMarginRanker as MaxMarginRanker
     from dranking.metrics.comparison.compare import Comparison as Comparison
+    from dranking.metrics.judged_runs import RunRules as RunRules
     from dranking.metrics.scorers import ndcg_scorer as ndcg_scorer
     from dranking.metrics.scorers import ranking_scorer as ranking_scorer
+    from dranking.metrics.scores.read_scores import read_judgements as read_judgements
     from dranking.metrics.scores.read_scores import read_scores as read_scores
     from dranking.models.comparison import compare as compare
     from dranking.models.evaluation import Evaluation as Evaluation
@@ -156,6 +158,7 @@ _HOME = {
     "RankSVM": "dranking.pairwise.ranksvm",
     "Rescore": "dranking.rankrls.greedy.options",
     "RowRules": "dranking.ingestion.rows.row_rules",
+    "RunRules": "dranking.metrics.judged_runs",
     "SGD": "dranking.pairwise.options",
     "SPD": "dranking.pairwise.spd",
     "Search": "dranking.rankrls.greedy.options",
@@ -196,6 +199,7 @@ _HOME = {
     "preferences_from_judgments": "dranking.bilinear.texts.preferences",
     "preferences_from_table": "dranking.bilinear.texts.preferences",
     "ranking_scorer": "dranking.metrics.scorers",
+    "read_judgements": "dranking.metrics.scores.read_scores",
     "read_scores": "dranking.metrics.scores.read_scores",
     "relabel_statistics": "dranking.rankrls.gram.relabel_statistics",
     "risk_bounds": "dranking.max_margin.bounds.report",

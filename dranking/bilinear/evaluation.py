@@ -16,7 +16,7 @@ from dranking.bilinear.texts.collection import Collection
 from dranking.bilinear.texts.preferences import GradePreferences, Preferences, SameClass
 from dranking.data.blocks import QueryBlock
 from dranking.errors import UsageError
-from dranking.metrics.conventions import DEFAULT_CONVENTION
+from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention
 from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import PerQuery
 
@@ -71,7 +71,7 @@ def evaluate_bilinear(
     *,
     queries: Collection | None = None,
     metrics: Sequence[str] = ("map",),
-    convention: str = DEFAULT_CONVENTION,
+    convention: str | Convention = DEFAULT_CONVENTION,
 ) -> BilinearEvaluation:
     """Measure how well a model ranks.
 

@@ -47,6 +47,8 @@ fixed size that holds at every look; `dranking.metrics.comparison.confidence_seq
 does.
 
 Modules: `measures` has a file for each family of measures, whose loops are in `kernels`;
-`per_query` computes them, `comparison` compares two models, `scores` reads and writes stored
-scores, and `prediction_files` reads and writes TREC runs, CSV and parquet.
+`per_query` computes them, `judged_runs` joins runs to judgements of documents, `comparison`
+compares two models, `scores` reads and writes stored scores and reads judgements, and
+`prediction_files` writes TREC runs, CSV and parquet. A document that was judged and not retrieved
+counts in R and in the ideal ranking of all measures, and gains nothing.
 """

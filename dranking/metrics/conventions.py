@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,7 +23,8 @@ class Convention:
     name
         Name of the convention on the command line.
     gain
-        Gain of grade r: ``exponential`` is 2^r - 1, ``linear`` is r. A grade below 0 gains nothing.
+        Gain of grade r: ``exponential`` is 2^r - 1, ``linear`` is r; or the gains of the grades 0,
+        1, ..., of which the first is 0. A grade below 0 gains nothing.
     discount
         Discount of rank i: ``log2`` is 1 / log2(i + 1); ``letor`` is 1 for ranks 1 and 2, then
         1 / log2(i).
@@ -40,7 +42,7 @@ class Convention:
     """
 
     name: str
-    gain: Literal["exponential", "linear"] = "exponential"
+    gain: Literal["exponential", "linear"] | tuple[float, ...] = "exponential"
     discount: Literal["log2", "letor"] = "log2"
     relevant_from: float = 1.0
     ties: Literal["file", "doc_id", "average"] = "average"
@@ -51,6 +53,8 @@ class Convention:
     def gains(self, relevance: NDArray[np.float64]) -> NDArray[np.float64]:
         """Gain of each grade, in the shape of `relevance`."""
         grades = np.maximum(relevance, 0.0)
+        if isinstance(self.gain, tuple):
+            return np.asarray(self.gain)[grades.astype(np.int64)]
         return np.asarray(np.exp2(grades) - 1.0 if self.gain == "exponential" else grades)
 
     def discounts(self, n: int) -> NDArray[np.float64]:
@@ -78,6 +82,36 @@ CONVENTIONS: dict[str, Convention] = {
         Convention("trec", gain="linear", ties="doc_id", excludes_irrelevant=False),
     )
 }
+
+
+def adapted(
+    convention: Convention,
+    relevant_from: float | None = None,
+    gain: Sequence[float] | None = None,
+) -> Convention:
+    """A convention with another lowest relevant grade, or with given gains of the grades 0, 1, ....
+
+    Raises
+    ------
+    UsageError
+        If the lowest relevant grade is not above 0, or gains are negative or do not begin with 0.
+    """
+    name = convention.name
+    if relevant_from is not None:
+        if not 0.0 < relevant_from < np.inf:
+            raise UsageError(f"the relevance level is {relevant_from:g}; it must be above 0.")
+        name = f"{name}, relevant from {relevant_from:g}"
+        convention = replace(convention, relevant_from=relevant_from)
+    if gain is not None:
+        if not gain or gain[0] != 0 or not all(0.0 <= g < np.inf for g in gain):
+            raise UsageError(
+                f"the gains of the grades 0, 1, ... are {', '.join(f'{g:g}' for g in gain)}; they "
+                "must be numbers of at least 0, and the first must be 0, since an unjudged "
+                "document gains nothing."
+            )
+        name = f"{name}, gains {' '.join(f'{g:g}' for g in gain)}"
+        convention = replace(convention, gain=tuple(gain))
+    return replace(convention, name=name)
 
 
 def get_convention(name: str | Convention = DEFAULT_CONVENTION) -> Convention:

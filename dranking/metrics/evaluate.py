@@ -20,6 +20,7 @@ def evaluate_queries(
     scores: ArrayLike,
     measures: str | Sequence[str],
     convention: str | Convention = DEFAULT_CONVENTION,
+    retrieved: NDArray[np.bool_] | None = None,
 ) -> dict[str, NDArray[np.float64]]:
     """Compute measures of each query of a block.
 
@@ -34,6 +35,11 @@ def evaluate_queries(
         ``mean_ndcg``, ``mrr``, ``mrr@K``, ``pairwise_error``, ``auc``.
     convention
         One of `CONVENTIONS`.
+    retrieved
+        (n_documents,) false for judged documents that the ranking does not hold: they count among
+        the relevant documents and in the ideal ranking, and gain nothing; the pairs of
+        ``pairwise_error`` and ``auc`` have them tied below all others. None means that the ranking
+        holds all documents.
 
     Returns
     -------
@@ -66,7 +72,7 @@ def evaluate_queries(
     how = get_convention(convention)
     if block.n_queries == 0:
         return {measure.name: np.empty(0) for measure in chosen}
-    ranking = rank_documents(block, scores, how)
+    ranking = rank_documents(block, scores, how, retrieved)
     labelled = np.add.reduceat(~np.isnan(block.relevance), block.query_ptr[:-1], dtype=np.int64) > 0
     return {measure.name: np.where(labelled, measure(ranking), np.nan) for measure in chosen}
 

@@ -67,11 +67,12 @@ class PerQuery:
         scores: ArrayLike,
         measures: Sequence[str],
         convention: str | Convention = DEFAULT_CONVENTION,
+        retrieved: NDArray[np.bool_] | None = None,
     ) -> PerQuery:
         """Evaluate one block, with the parameters and errors of `evaluate_queries`."""
         return cls(
             query_ids=block.query_ids,
-            values=evaluate_queries(block, scores, measures, convention),
+            values=evaluate_queries(block, scores, measures, convention, retrieved),
             weights=block.query_weights,
             convention=get_convention(convention).name,
         )

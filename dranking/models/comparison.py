@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dranking.metrics.comparison.compare import DEFAULT_RESAMPLES, Comparison, compare_values
-from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention
+from dranking.metrics.conventions import Convention
+from dranking.metrics.judged_runs import RunRules
 from dranking.metrics.per_query import PerQuery
 from dranking.models.evaluation import DEFAULT_METRICS, Evaluation, evaluate
 
@@ -17,7 +18,8 @@ def compare(  # noqa: PLR0913 - one call with keywords, as `dranking compare` ha
     data: Any = None,
     *,
     metrics: str | Sequence[str] = DEFAULT_METRICS,
-    convention: str | Convention = DEFAULT_CONVENTION,
+    convention: str | Convention | None = None,
+    rules: RunRules | None = None,
     seed: int = 0,
     n_resamples: int = DEFAULT_RESAMPLES,
     confidence: float = 0.95,
@@ -38,7 +40,7 @@ def compare(  # noqa: PLR0913 - one call with keywords, as `dranking compare` ha
         or, with `data`, whatever `dranking.evaluate` measures.
     data
         Judged queries, as in `dranking.evaluate`. None if `a` and `b` are results.
-    metrics, convention, executor
+    metrics, convention, rules, executor
         As in `dranking.evaluate`, for what is measured here.
     seed
         Seed of the bootstrap and of the permutations.
@@ -75,7 +77,7 @@ def compare(  # noqa: PLR0913 - one call with keywords, as `dranking compare` ha
     def measured(scorer: Any) -> Any:
         if data is None or isinstance(scorer, (Evaluation, PerQuery)):
             return scorer
-        return evaluate(scorer, data, metrics, convention, executor=executor)
+        return evaluate(scorer, data, metrics, convention, rules=rules, executor=executor)
 
     return compare_values(
         measured(a), measured(b), seed=seed, n_resamples=n_resamples, confidence=confidence

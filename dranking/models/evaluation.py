@@ -12,6 +12,14 @@ from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary
+from dranking.metrics.judged_runs import (
+    RUN_METRICS,
+    RunCounts,
+    RunRules,
+    evaluate_run,
+    is_judgements,
+    is_run,
+)
 from dranking.metrics.measures.by_name import get_measures
 from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import ID_COLUMN, PerQuery
@@ -20,6 +28,9 @@ from dranking.models.scorers import judged_dataset, measure, scorer_beside
 
 if TYPE_CHECKING:
     import pandas as pd
+
+RUN_CONVENTION = "trec"
+"""Convention of a run beside judgements, where none is named."""
 
 DEFAULT_METRICS = ("map", "p@10", "mean_ndcg", "ndcg@10")
 
@@ -34,11 +45,14 @@ class Evaluation:
         Value of each measure for each query.
     trained_on
         How many of the queries the model was trained on, as far as that is known; None for a
-        feature to rank by.
+        feature to rank by, and for a run beside judgements.
+    counts
+        How many queries and documents a run and its judgements share; None for other data.
     """
 
     per_query: PerQuery
     trained_on: Overlap | None = None
+    counts: RunCounts | None = None
 
     @cached_property
     def summary(self) -> Summary:
@@ -81,17 +95,19 @@ class Evaluation:
         return frame
 
     def as_json(self) -> dict[str, Any]:
-        """``{"metrics", "n_queries", "excluded", "trained_on"}``, for JSON."""
+        """``{"metrics", "n_queries", "excluded", "trained_on"}``, for JSON; of runs ``counts``."""
         found = None if self.trained_on is None else self.trained_on.as_json()
-        return {**self.summary.as_json(), "trained_on": found}
+        counts = {} if self.counts is None else {"counts": self.counts.as_json()}
+        return {**self.summary.as_json(), "trained_on": found, **counts}
 
 
 def evaluate(
     model: Any,
     data: Any,
     metrics: str | Sequence[str] = DEFAULT_METRICS,
-    convention: str | Convention = DEFAULT_CONVENTION,
+    convention: str | Convention | None = None,
     *,
+    rules: RunRules | None = None,
     executor: Any = None,
 ) -> Evaluation:
     """Measure how well a model, or scores from elsewhere, rank judged queries.
@@ -109,15 +125,25 @@ def evaluate(
         data; a table of ``qid``, ``docid`` (if documents have ids) and ``score``; or what
         `dranking.read_scores` read from a file. Scores beside a dask DataFrame are a column of it,
         ``evaluate("score", ddf.assign(score=ranker.predict(ddf)))``, or a table with ``docid``.
+        A run, beside judgements: a path of scores with document ids, as `dranking.read_scores`
+        takes it, or what that returns; a dictionary from query to document to score; a table of
+        query ids, document ids and scores as dranking, ir_measures (``query_id``, ``doc_id``) or
+        ranx (``q_id``, ``doc_id``) name them; a Run of ranx, or a list of ir_measures' ScoredDoc.
     data
         Judged queries: a data set, a table as `dranking.from_table` takes it, a dask DataFrame with
         the columns ``relevance`` and ``qid``, or a path. An unlabelled document counts as a
-        document of grade 0.
+        document of grade 0. Beside a run, judgements of documents by id (qrels): a path, as
+        `dranking.read_judgements` takes it, or what that returns; or grades in the forms in
+        which a run has scores.
     metrics
         A name, such as ``map`` or ``ndcg@10``, or several; see
         `dranking.metrics.evaluate.evaluate_queries`.
     convention
-        One of `dranking.metrics.conventions.CONVENTIONS`.
+        One of `dranking.metrics.conventions.CONVENTIONS`. None means ``trec`` for a run beside
+        judgements, and ``standard`` elsewhere.
+    rules
+        How documents and queries count that only a run or only its judgements have; None for the
+        rules of trec_eval, the defaults of `RunRules`.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -136,7 +162,14 @@ def evaluate(
             "data: evaluate(model, dranking.from_arrays(X, y, qid))."
         )
     names = [measure.name for measure in get_measures(metrics)]
-    how = get_convention(convention)
+    if is_run(model) and is_judgements(data):
+        chosen = RUN_METRICS if tuple(metrics) == DEFAULT_METRICS else metrics
+        how = get_convention(convention or RUN_CONVENTION)
+        found, counts = evaluate_run(model, data, chosen, how, rules or RunRules())
+        return Evaluation(found, counts=counts)
+    if rules is not None:
+        raise UsageError("rules are those of a run beside judgements; other data has none.")
+    how = get_convention(convention or DEFAULT_CONVENTION)
     scorer = scorer_beside(model, data)
     dataset = judged_dataset(data, scorer)
     parts: list[PerQuery] = []

@@ -134,12 +134,12 @@ def test_bad_files(tmp_path):
     c = documents()
     qrels = tmp_path / "qrels.txt"
     qrels.write_text("d0 0 d1 1\nd0 0 d2\n")
-    with pytest.raises(DataError, match=r"qrels.txt:2: 'd0 0 d2' is not"):
+    with pytest.raises(DataError, match=r"qrels.txt:2: no line of a TREC qrels \(3 fields\)"):
         read_qrels(qrels, c, c)
     qrels.write_text("\n")
-    with pytest.raises(DataError, match="holds no judgment"):
+    with pytest.raises(DataError, match="there are no rows"):
         read_qrels(qrels, c, c)
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="no such file"):
         read_qrels(tmp_path / "nowhere", c, c)
     pq.write_table(pa.table({"query": ["d0"], "preferred": ["d1"]}), tmp_path / "t.parquet")
     with pytest.raises(DataError, match="no column other"):

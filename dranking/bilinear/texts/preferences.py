@@ -6,7 +6,6 @@ stand for their tuples, which `dranking.bilinear.tuples` draws.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -17,8 +16,9 @@ from numpy.typing import NDArray
 from dranking.bilinear.texts.collection import Collection
 from dranking.errors import DataError
 from dranking.files.places import AnyPlace, as_place
-from dranking.files.reading import arrow_input, read_bytes
+from dranking.files.reading import arrow_input
 from dranking.files.table_formats import check_no_table_format
+from dranking.metrics.scores.read_scores import read_judgements
 
 Ints = NDArray[np.int64]
 
@@ -226,26 +226,16 @@ def check_rows(preferences: Preferences, queries: Collection, documents: Collect
 
 
 def read_qrels(path: AnyPlace, queries: Collection, documents: Collection) -> GradePreferences:
-    """Read preferences from a TREC qrels file: query, iteration, document and grade in each line.
+    """Preferences from a file of judgements, as `dranking.read_judgements` reads it.
 
     Raises
     ------
     DataError
-        If a line has another form (the message has its number); and as `preferences_from_judgments`
-        does.
+        As `dranking.read_judgements` and `preferences_from_judgments`.
     """
-    judgments: list[tuple[str, str, float]] = []
-    try:
-        lines = io.StringIO(read_bytes(as_place(path)).decode(), newline=None)
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                judgments.append(_judgment(line, f"{path}:{number}"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read ({error}).") from error
-    if not judgments:
-        raise DataError(f"{path}: holds no judgment.")
-    query_ids, doc_ids, grades = zip(*judgments, strict=True)
-    return preferences_from_judgments(queries, documents, query_ids, doc_ids, grades)
+    rows = read_judgements(path)
+    query_ids, doc_ids = rows.query.to_pylist(), rows.document.to_pylist()
+    return preferences_from_judgments(queries, documents, query_ids, doc_ids, rows.number)
 
 
 def read_tuples(path: AnyPlace, queries: Collection, documents: Collection) -> TablePreferences:
@@ -275,15 +265,6 @@ def read_tuples(path: AnyPlace, queries: Collection, documents: Collection) -> T
             return _from_parts(queries, documents, parts)
     except (OSError, pa.ArrowInvalid) as error:
         raise DataError(f"{path}: no parquet table that can be read ({error}).") from error
-
-
-def _judgment(line: str, place: str) -> tuple[str, str, float]:
-    try:
-        query, _, document, grade = line.split()
-        return query, document, float(grade)
-    except ValueError as error:
-        text = line.strip()[:80]
-        raise DataError(f"{place}: {text!r} is not 'query 0 document grade'.") from error
 
 
 def _known(collection: Collection, rows: Ints) -> NDArray[np.bool_]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dranking.cli.options.shared import names_in
 from dranking.cli.output import note, print_json, print_line, print_table, progress_shown
 from dranking.errors import UsageError
 from dranking.files.places import Place
+
+if TYPE_CHECKING:
+    from dranking.metrics.conventions import Convention
 
 
 def evaluate_collection(
@@ -16,7 +19,7 @@ def evaluate_collection(
     queries: Place | None,
     qrels: Place | None,
     metrics: str,
-    convention: str,
+    convention: Convention,
 ) -> Any:
     """Evaluate a bilinear model on judgments, or on the labels of the documents.
 

@@ -8,20 +8,23 @@ import typer
 
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.runs import RunOptions, open_judgements, open_run
 from dranking.cli.options.scorers import (
     ScoreColumn,
     open_judged,
     open_scorer,
     ranks_by_column,
 )
-from dranking.cli.options.shared import DEFAULT_METRICS, Convention, Json, Metrics, names_in
-from dranking.cli.output import format_value, print_json, print_line, print_table
+from dranking.cli.options.shared import DEFAULT_METRICS, ConventionIfGiven, Json, Metrics, names_in
+from dranking.cli.output import format_value, note, print_json, print_line, print_table
 from dranking.cli.parsing.option_groups import grouped
 from dranking.errors import UsageError
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
     from dranking.engine.executor import Executor
+    from dranking.metrics.conventions import Convention
+    from dranking.metrics.scores.rows import Rows
 
 
 @grouped
@@ -40,21 +43,27 @@ def compare(
     ],
     data: Annotated[
         Place | None,
-        typer.Argument(help="Judged data; needed for a model or scores.", metavar="[DATA]"),
+        typer.Argument(
+            help="Judged data, or judgements (qrels); needed for a model or scores.",
+            metavar="[DATA]",
+        ),
     ] = None,
     score_column: ScoreColumn = None,
     metrics: Metrics = DEFAULT_METRICS,
-    convention: Convention = "standard",
+    convention: ConventionIfGiven = None,
     confidence: Annotated[float, typer.Option(help="Confidence of the bootstrap interval.")] = 0.95,
     resamples: Annotated[
         int, typer.Option(min=1, help="Number of bootstrap samples and random signs.")
     ] = 10_000,
     seed: Annotated[int, typer.Option(help="Random seed of bootstrap and permutations.")] = 0,
+    runs: RunOptions = RunOptions(),
     columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     as_json: Json = False,
 ) -> None:
     """Compare two models, or scores from elsewhere, query by query.
+
+    Beside judgements of documents (TREC qrels) in the place of data, A and B are runs of any depth.
 
     Differences are A - B, with bootstrap-t intervals, the p-values that belong to them, and the
     permutation test of the signs. Fewer than 20 queries, or queries of unequal
@@ -66,10 +75,15 @@ def compare(
     judged = b if by_column else data
     scored: list[Place | str] = [a, score_column if by_column and score_column else b]
     name = None if by_column else score_column
+    judgements = None if by_column else open_judgements(judged, columns)
+    how = runs.convention(convention, is_run=judgements is not None)
+    if judgements is None:
+        runs.check_no_run()
     with execution.running() as executor:
-        tables = [
-            _per_query(s, name, judged, metrics, convention, columns, executor) for s in scored
-        ]
+        if judgements is not None:
+            tables = [_of_run(run, name, judgements, metrics, how, columns, runs) for run in (a, b)]
+        else:
+            tables = [_per_query(s, name, judged, metrics, how, columns, executor) for s in scored]
         result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
     if as_json:
         print_json(result.as_json())
@@ -96,12 +110,34 @@ def compare(
             print_line(f"{name.upper()}: {overlap.text}")
 
 
+def _of_run(
+    path: Place,
+    score_column: str | None,
+    judgements: Rows,
+    metrics: str,
+    convention: Convention,
+    columns: ColumnOptions,
+    runs: RunOptions,
+) -> Any:
+    """Values of every query of a run: read from parquet, or measured on judgements."""
+    from dranking.metrics.per_query import is_per_query, read_per_query
+    from dranking.models.evaluation import evaluate as measure
+
+    if is_per_query(path):
+        return read_per_query(path)
+    run = open_run(path, columns, score_column)
+    found = measure(run, judgements, names_in(metrics), convention, rules=runs.rules)
+    if found.counts is not None:
+        note(f"{path}: {found.counts.text(runs.rules)}")
+    return found
+
+
 def _per_query(
     scored: Place | str,
     score_column: str | None,
     data: Place | None,
     metrics: str,
-    convention: str,
+    convention: Convention,
     columns: ColumnOptions,
     executor: Executor,
 ) -> Any:

@@ -10,6 +10,7 @@ from dranking.cli.commands.bilinear import evaluate_collection, print_evaluation
 from dranking.cli.options.clicks import ClickOptions, print_values
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.runs import RunOptions, open_judgements, open_run
 from dranking.cli.options.scorers import (
     JudgedData,
     ScoreColumn,
@@ -21,7 +22,7 @@ from dranking.cli.options.scorers import (
 )
 from dranking.cli.options.shared import (
     DEFAULT_METRICS,
-    Convention,
+    ConventionIfGiven,
     Json,
     Metrics,
     Overwrite,
@@ -43,7 +44,7 @@ def evaluate(
     model: Scores,
     data: JudgedData = None,
     metrics: Metrics = DEFAULT_METRICS,
-    convention: Convention = "standard",
+    convention: ConventionIfGiven = None,
     per_query: Annotated[
         Place | None, typer.Option(help="Write the values of every query to this parquet file.")
     ] = None,
@@ -53,6 +54,7 @@ def evaluate(
         Place | None,
         typer.Option(help="Bilinear models only: judgments. Default: the labels of the documents."),
     ] = None,
+    runs: RunOptions = RunOptions(),
     on_clicks: ClickOptions = ClickOptions(),
     columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
@@ -60,6 +62,9 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Measure how well a model, or scores from elsewhere, rank judged data.
+
+    Beside judgements of documents (TREC qrels) in the place of data, the scores are a run of any
+    depth, and documents and queries count as in trec_eval.
 
     With --clicks, the data needs no labels: expected clicks and DCG are estimated from clicks.
     """
@@ -73,8 +78,19 @@ def evaluate(
     by_column = ranks_by_column(data, score_column, [model], "give DATA alone")
     column = score_column if by_column else None
     judged = data_or_first(model, data, column is not None)
-    if column is None and is_bilinear(model):
-        found = evaluate_collection(model, judged, queries, qrels, metrics, convention)
+    of_texts = column is None and is_bilinear(model)
+    judgements = None
+    if column is None and not of_texts and on_clicks.clicks is None:
+        judgements = open_judgements(judged, columns)
+    how = runs.convention(convention, is_run=judgements is not None)
+    if judgements is not None:
+        run = open_run(model, columns, score_column)
+        result = measure(run, judgements, names_in(metrics), how, rules=runs.rules)
+        _print_result(result, per_query, overwrite, runs, as_json)
+        return
+    runs.check_no_run()
+    if of_texts:
+        found = evaluate_collection(model, judged, queries, qrels, metrics, how)
         if per_query is not None:
             write_per_query(per_query, found.per_query, overwrite)
         print_evaluation(found, as_json)
@@ -93,23 +109,29 @@ def evaluate(
             scorer,
             open_judged(judged, [scorer], columns),
             names_in(metrics),
-            convention,
+            how,
             executor=executor,
         )
+    _print_result(result, per_query, overwrite, runs, as_json)
+
+
+def _print_result(
+    result: Evaluation, per_query: Place | None, overwrite: bool, runs: RunOptions, as_json: bool
+) -> None:
+    """Write the values of queries; print the mean of each metric, and how many queries count."""
+    from dranking.metrics.per_query import write_per_query
+
     if per_query is not None:
         write_per_query(per_query, result.per_query, overwrite)
         note(f"values of every query written to {per_query}")
-    _print_means(result, convention, as_json)
-
-
-def _print_means(result: Evaluation, convention: str, as_json: bool) -> None:
-    """Print the mean of each metric, and how many queries count."""
     if as_json:
         print_json(result.as_json())
         return
     n, excluded = result.n_queries, result.summary.excluded
     rows = [(name, mean, n - excluded[name]) for name, mean in result.metrics.items()]
-    title = f"{n:,} queries, {convention} convention"
+    title = f"{n:,} queries, {result.per_query.convention} convention"
     print_table(title, ["metric", "mean", "queries that count"], rows)
     if result.trained_on is not None:
         print_line(result.trained_on.text)
+    if result.counts is not None:
+        print_line(result.counts.text(runs.rules))

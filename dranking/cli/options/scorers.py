@@ -19,15 +19,17 @@ if TYPE_CHECKING:
 Scores: TypeAlias = Annotated[
     Place,
     typer.Argument(
-        help="A model; or scores: a folder that predict wrote, a TREC run, or CSV or parquet with "
-        "qid, docid and score.",
+        help="A model; or scores: a folder that predict wrote, a TREC run, or CSV, JSON lines or "
+        "parquet with qid, docid and score.",
         metavar="MODEL|SCORES",
     ),
 ]
 JudgedData: TypeAlias = Annotated[
     Place | None,
     typer.Argument(
-        help="Judged data: a dataset directory, parquet, or LETOR/SVMlight text.", metavar="DATA"
+        help="Judged data: a dataset directory, parquet, or LETOR/SVMlight text; or judgements: "
+        "TREC qrels, or CSV, JSON lines or parquet with query_id, doc_id and relevance alone.",
+        metavar="DATA",
     ),
 ]
 ScoreColumn: TypeAlias = Annotated[
@@ -60,7 +62,7 @@ def open_scorer(
     from dranking.metrics.scores.read_scores import read_scores
     from dranking.models.linear.model import load_model
 
-    if not exists(path) or path.suffix == ".json" or _begins_as_json(path):
+    if _is_model(path):
         return columns.permitting(load_model(path))
     if columns.null != "error":
         note(f"--null has no effect on {path}, whose scores were computed elsewhere")
@@ -117,9 +119,7 @@ def _has_columns(path: Place) -> bool:
     """Whether a place holds CSV or parquet."""
     from dranking.metrics.scores.read_scores import score_form
 
-    if not exists(path) or path.suffix == ".json" or _begins_as_json(path):
-        return False
-    return score_form(path) in ("csv", "parquet")
+    return not _is_model(path) and score_form(path) in ("csv", "parquet", "json lines")
 
 
 def data_or_first(first: Place, data: Place | None, by_column: bool) -> Place:
@@ -129,6 +129,15 @@ def data_or_first(first: Place, data: Place | None, by_column: bool) -> Place:
     if not by_column:
         raise UsageError("two arguments are needed: a model or scores, and DATA.")
     return first
+
+
+def _is_model(path: Place) -> bool:
+    """Whether a path is taken for a model: where nothing is, too, which the error then says."""
+    from dranking.metrics.scores.read_scores import score_form
+
+    if not exists(path) or path.suffix == ".json":
+        return True
+    return _begins_as_json(path) and score_form(path) != "json lines"
 
 
 def _begins_as_json(path: Place) -> bool:

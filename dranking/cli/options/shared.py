@@ -110,6 +110,15 @@ Convention: TypeAlias = Annotated[
     ),
 ]
 
+ConventionIfGiven: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Convention of the metrics: standard, letor4, letor3, mslr or trec. Default: "
+        "standard; trec for a run beside judgements.",
+        autocompletion=complete_convention,
+    ),
+]
+
 METRICS = (
     *("map", "p@10", "recall@10", "hit@10", "ndcg", "ndcg@10", "mean_ndcg", "mrr", "mrr@10"),
     *("err@10", "rbp", "rbp@10", "bpref", "judged@10", "pairwise_error", "auc"),
@@ -143,7 +152,7 @@ def listed_metrics(names: str) -> str:
     choices = [
         (
             c.name,
-            {"exponential": "2^grade - 1", "linear": "grade"}[c.gain],
+            {"exponential": "2^grade - 1", "linear": "grade"}[str(c.gain)],
             {"log2": "1 / log2(rank + 1)", "letor": "1, 1, 1 / log2(rank)"}[c.discount],
             f"grade >= {c.relevant_from:g}",
             {"file": "as in the data", "doc_id": "by id, falling", "average": "mean of all"}[

@@ -289,7 +289,8 @@ def _rows_in(a: PerQuery, b: PerQuery) -> NDArray[np.int64]:
         raise DataError(
             f"A and B are not about the same queries: {len(only_a)} only in A"
             f"{_some(only_a, ' (')}, {len(only_b)} only in B{_some(only_b, ' (')}; "
-            "evaluate both models on the same data."
+            "evaluate both models on the same data. Runs beside judgements may count queries that "
+            "they lack as 0: --all-queries, RunRules(all_queries=True)."
         )
     return np.asarray(rows.to_numpy(zero_copy_only=False), dtype=np.int64)
 

@@ -22,9 +22,14 @@ def rank_order(scores: Floats, query_ptr: Integers) -> Integers:
     order = np.empty(len(scores), dtype=np.int64)
     for q in range(len(query_ptr) - 1):
         start, end = query_ptr[q], query_ptr[q + 1]
-        of_query = descending(scores[start:end])
-        for i in range(end - start):
-            order[start + i] = start + of_query[i]
+        is_ordered = True
+        for i in range(start, end):
+            order[i] = i
+            is_ordered = is_ordered and (i == start or scores[i] <= scores[i - 1])
+        if not is_ordered:  # runs often are, and need no sort
+            of_query = descending(scores[start:end])
+            for i in range(end - start):
+                order[start + i] = start + of_query[i]
     return order
 
 
@@ -98,17 +103,17 @@ def mean_discounted_ratios(
 
 
 @kernel
-def average_precisions(relevant: Floats, group_end: Integers, query_ptr: Integers) -> Floats:
-    """(n_queries,) expected average precision over the permutations of each group.
+def precision_sums(relevant: Floats, group_end: Integers, query_ptr: Integers) -> Floats:
+    """(n_queries,) expected sums of P@i over relevant ranks i, over permutations of each group.
 
     At the j-th place of a group of n documents, r of them relevant, after R relevant documents: the
     place is relevant with probability r / n, and then each of the j - 1 places before this place is
     relevant with probability (r - 1) / (n - 1).
     """
-    precisions = np.zeros(len(query_ptr) - 1)
-    for q in range(len(precisions)):
+    sums = np.zeros(len(query_ptr) - 1)
+    for q in range(len(sums)):
         start, end = query_ptr[q], query_ptr[q + 1]
-        found = total = 0.0
+        found = 0.0
         i = start
         while i < end:
             stop = group_end[i]
@@ -117,12 +122,10 @@ def average_precisions(relevant: Floats, group_end: Integers, query_ptr: Integer
             if r > 0.0:
                 slope = (r - 1.0) / (n - 1.0) if n > 1 else 0.0
                 for j in range(n):
-                    total += (r / n) * (found + 1.0 + j * slope) / (i - start + j + 1)
+                    sums[q] += (r / n) * (found + 1.0 + j * slope) / (i - start + j + 1)
             found += r
             i = stop
-        if found > 0.0:
-            precisions[q] = total / found
-    return precisions
+    return sums
 
 
 @kernel
@@ -262,43 +265,39 @@ def continuation(stop: Floats, group_end: Integers, query_ptr: Integers, cutoff:
     return goes_on
 
 
-@part
-def sum_of_products(values: Floats, others: Floats, start: int, end: int) -> float:
-    """Sum of some products, in their order."""
-    total = 0.0
-    for i in range(start, end):
-        total += values[i] * others[i]
-    return total
-
-
 @kernel
 def binary_preferences(
-    relevant: Floats, judged: Floats, group_end: Integers, query_ptr: Integers
+    found: Floats,
+    others: Floats,
+    group_end: Integers,
+    query_ptr: Integers,
+    n_relevant: Floats,
+    n_others: Floats,
 ) -> Floats:
     """(n_queries,) expected bpref over the permutations of ties; 0 without relevant documents.
 
+    `found` and `others` are 1.0 for relevant and for judged irrelevant documents that were
+    retrieved; `n_relevant` and `n_others` (n_queries,) count those that were not retrieved too.
     Each number from 0 to m of the m irrelevant documents of a group is equally likely to be before
     a relevant document of that group.
     """
     values = np.zeros(len(query_ptr) - 1)
     for q in range(len(values)):
         start, end = query_ptr[q], query_ptr[q + 1]
-        n_relevant = sum_of_products(relevant, judged, start, end)
-        n_irrelevant = sum_between(judged, start, end) - n_relevant
-        if n_relevant == 0.0:
+        if n_relevant[q] == 0.0:
             continue
-        counted = min(n_relevant, n_irrelevant)
+        counted = min(n_relevant[q], n_others[q])
         before = 0
         i = start
         while i < end:
             stop = group_end[i]
-            found = sum_of_products(relevant, judged, i, stop)
-            m = int(sum_between(judged, i, stop) - found)
+            m = int(sum_between(others, i, stop))
             penalty = 0.0
             for j in range(m + 1):
-                penalty += min(before + j, n_relevant) / (m + 1)
-            values[q] += found * (1.0 - (penalty / counted if counted > 0.0 else 0.0))
+                penalty += min(before + j, n_relevant[q]) / (m + 1)
+            here = sum_between(found, i, stop)
+            values[q] += here * (1.0 - (penalty / counted if counted > 0.0 else 0.0))
             before += m
             i = stop
-        values[q] /= n_relevant
+        values[q] /= n_relevant[q]
     return values

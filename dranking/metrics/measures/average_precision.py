@@ -29,5 +29,5 @@ def average_precision(ranking: Ranking, cutoff: int | None = None) -> NDArray[np
     McSherry and Najork, Computing information retrieval performance measures efficiently in the
     presence of tied scores, ECIR 2008.
     """
-    values = kernels.average_precisions(ranking.relevant, ranking.group_end, ranking.query_ptr)
-    return ranking.settle(values, ranking.has_relevant)
+    total = kernels.precision_sums(ranking.found, ranking.group_end, ranking.query_ptr)
+    return ranking.settle(total / np.maximum(ranking.n_relevant, 1.0), ranking.has_relevant)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -40,6 +41,8 @@ class MeasureFamily:
         Whether the name takes ``@K``.
     higher_is_better
         Whether a larger value is an improvement.
+    binary
+        Whether the measure tells relevant from other documents, so that the name takes ``(rel=R)``.
     """
 
     name: str
@@ -47,6 +50,7 @@ class MeasureFamily:
     function: MeasureFunction
     cutoff: Literal["none", "optional", "required"] = "none"
     higher_is_better: bool = True
+    binary: bool = False
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -57,7 +61,7 @@ class MeasureFamily:
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure with its cutoff.
+    """A measure with its cutoff and, if it has one of its own, its lowest relevant grade.
 
     Attributes
     ----------
@@ -65,31 +69,47 @@ class Measure:
         The measure without cutoff.
     cutoff
         Number of ranks that count; None for all ranks.
+    relevant_from
+        Lowest relevant grade; None for that of the convention.
     """
 
     family: MeasureFamily
     cutoff: int | None = None
+    relevant_from: float | None = None
 
     @property
     def name(self) -> str:
-        """Name in lower case, such as ``ndcg@10``."""
-        return self.family.name if self.cutoff is None else f"{self.family.name}@{self.cutoff}"
+        """Name in lower case, such as ``ndcg@10`` and ``p(rel=2)@10``."""
+        level = "" if self.relevant_from is None else f"(rel={self.relevant_from:g})"
+        return f"{self.family.name}{level}" + ("" if self.cutoff is None else f"@{self.cutoff}")
 
     def __call__(self, ranking: Ranking) -> NDArray[np.float64]:
         """(n_queries,) values; NaN for queries that do not count."""
+        if self.relevant_from is not None:
+            ranking = ranking.relevant_from(self.relevant_from)
         return self.family.function(ranking, self.cutoff)
 
 
 MEASURES: dict[str, MeasureFamily] = {
     family.name: family
     for family in (
-        MeasureFamily("map", "mean of P@rank over the relevant documents", average_precision),
-        MeasureFamily("p", "share of the first K that are relevant", precision, "required"),
-        MeasureFamily("recall", "share of the relevant among the first K", recall, "required"),
-        MeasureFamily("hit", "1 if any of the first K is relevant, else 0", hit_rate, "required"),
+        MeasureFamily(
+            "map", "mean of P@rank over the relevant documents", average_precision, binary=True
+        ),
+        MeasureFamily(
+            "p", "share of the first K that are relevant", precision, "required", binary=True
+        ),
+        MeasureFamily(
+            "recall", "share of the relevant among the first K", recall, "required", binary=True
+        ),
+        MeasureFamily(
+            "hit", "1 if any of the first K is relevant, else 0", hit_rate, "required", binary=True
+        ),
         MeasureFamily("ndcg", "discounted gain over the largest possible", ndcg, "optional"),
         MeasureFamily("mean_ndcg", "mean of ndcg@K over all K", mean_ndcg),
-        MeasureFamily("mrr", "1 / rank of the first relevant one", reciprocal_rank, "optional"),
+        MeasureFamily(
+            "mrr", "1 / rank of the first relevant one", reciprocal_rank, "optional", binary=True
+        ),
         MeasureFamily(
             "err",
             "1 / rank where a user ends: at grade r with chance (2^r - 1) / 16",
@@ -101,9 +121,13 @@ MEASURES: dict[str, MeasureFamily] = {
             "rank-biased precision with persistence 0.8",
             rank_biased_precision,
             "optional",
+            binary=True,
         ),
         MeasureFamily(
-            "bpref", "how rarely judged irrelevant are above relevant documents", binary_preference
+            "bpref",
+            "how rarely judged irrelevant are above relevant documents",
+            binary_preference,
+            binary=True,
         ),
         MeasureFamily("judged", "share of the first K that have a label", judged_share, "required"),
         MeasureFamily(
@@ -113,7 +137,10 @@ MEASURES: dict[str, MeasureFamily] = {
             higher_is_better=False,
         ),
         MeasureFamily(
-            "auc", "1 - pairwise error of relevant against other documents", area_under_curve
+            "auc",
+            "1 - pairwise error of relevant against other documents",
+            area_under_curve,
+            binary=True,
         ),
     )
 }
@@ -127,30 +154,59 @@ greedy RankRLS, which computes it without documents."""
 def get_measure(name: str) -> Measure:
     """Look up a measure by name, in upper or lower case: ``map``, ``p@10``, ``NDCG@5``.
 
+    Measures of relevant documents take a lowest relevant grade of their own: ``p(rel=2)@10``.
+
     Raises
     ------
     UsageError
-        If there is no such measure, or its cutoff is not a whole number of at least 1.
+        If there is no such measure, its cutoff is not a whole number of at least 1, or its lowest
+        relevant grade is not a number above 0.
 
     Examples
     --------
     >>> get_measure("NDCG@10").name
     'ndcg@10'
+    >>> get_measure("P(rel=2)@10").name
+    'p(rel=2)@10'
     """
-    stem, at, written = name.strip().lower().partition("@")
+    written_stem, at, written = name.strip().lower().partition("@")
+    stem, level = _level_of(name, written_stem)
     family = MEASURES.get(stem)
     if family is None or (at and family.cutoff == "none"):
         known = ", ".join(form for f in MEASURES.values() for form in f.spellings)
         raise UsageError(f"there is no metric {name!r}; choose from {known}.")
+    if level is not None and not family.binary:
+        binary = ", ".join(f.name for f in MEASURES.values() if f.binary)
+        raise UsageError(
+            f"{name!r}: {stem} does not tell relevant from other documents, so that it takes no "
+            f"(rel=...); {binary} do."
+        )
     if not at:
         if family.cutoff == "required":
             raise UsageError(f"{name!r} needs a cutoff, for example {stem}@10.")
-        return Measure(family)
+        return Measure(family, relevant_from=level)
     if not (written.isascii() and written.isdigit() and int(written) >= 1):
         raise UsageError(
             f"the cutoff of {name!r} must be a whole number of at least 1, for example {stem}@10."
         )
-    return Measure(family, int(written))
+    return Measure(family, int(written), level)
+
+
+def _level_of(name: str, stem: str) -> tuple[str, float | None]:
+    """A name without its lowest relevant grade, and that grade, if it is written."""
+    found = re.fullmatch(r"(\w+)\(rel=([^()]*)\)", stem)
+    if found is None:
+        return stem, None
+    try:
+        level = float(found[2])
+    except ValueError:
+        level = 0.0
+    if not 0.0 < level < np.inf:
+        raise UsageError(
+            f"the lowest relevant grade of {name!r} must be a number above 0, for example "
+            f"{found[1]}(rel=2)."
+        )
+    return found[1], level
 
 
 def get_measures(names: str | Iterable[str]) -> tuple[Measure, ...]:
@@ -170,5 +226,5 @@ def get_measures(names: str | Iterable[str]) -> tuple[Measure, ...]:
 
 def higher_is_better(name: str) -> bool:
     """Whether a larger value of the named measure is an improvement; true for unknown names."""
-    family = MEASURES.get(name.lower().partition("@")[0])
+    family = MEASURES.get(re.split("[@(]", name.lower())[0])
     return name != SQUARED_ERROR if family is None else family.higher_is_better

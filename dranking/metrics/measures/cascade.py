@@ -42,7 +42,7 @@ def expected_reciprocal_rank(ranking: Ranking, cutoff: int) -> NDArray[np.float6
             f"query {ranking.query_ids[query]}: err@k knows grades of 0 to {HIGHEST_GRADE:g}, but "
             f"a relevance is {grades[at]:g}; rescale the grades."
         )
-    stop = (np.exp2(grades) - 1.0) / np.exp2(HIGHEST_GRADE)
+    stop = ranking.retrieved * (np.exp2(grades) - 1.0) / np.exp2(HIGHEST_GRADE)
     k = ranking.ranks_within(cutoff)
     goes_on = kernels.continuation(stop, ranking.group_end, ranking.query_ptr, k)
     arrives = np.ones_like(goes_on)
@@ -62,6 +62,6 @@ def hit_rate(ranking: Ranking, cutoff: int) -> NDArray[np.float64]:
     convention says.
     """
     k = ranking.ranks_within(cutoff)
-    goes_on = kernels.continuation(ranking.relevant, ranking.group_end, ranking.query_ptr, k)
-    last = ranking.query_ptr[:-1] + np.minimum(ranking.sizes, k) - 1
+    goes_on = kernels.continuation(ranking.found, ranking.group_end, ranking.query_ptr, k)
+    last = ranking.query_ptr[:-1] + np.minimum(np.diff(ranking.query_ptr), k) - 1
     return ranking.settle(1.0 - goes_on[last], ranking.has_relevant)

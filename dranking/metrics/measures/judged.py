@@ -27,9 +27,11 @@ def binary_preference(ranking: Ranking, cutoff: None = None) -> NDArray[np.float
     Buckley and Voorhees: Retrieval Evaluation with Incomplete Information, SIGIR 2004; in the form
     of `trec_eval` since its version 8.
     """
-    judged = np.where(ranking.relevance < 0.0, 0.0, ranking.judged)
+    others = ranking.retrieved * ranking.judged * (1.0 - ranking.relevant)
+    n_relevant = ranking.n_relevant
+    n_others = ranking.n_judged - n_relevant
     values = kernels.binary_preferences(
-        ranking.relevant, judged, ranking.group_end, ranking.query_ptr
+        ranking.found, others, ranking.group_end, ranking.query_ptr, n_relevant, n_others
     )
     return ranking.settle(values, ranking.has_relevant)
 
@@ -42,6 +44,7 @@ def judged_share(ranking: Ranking, cutoff: int) -> NDArray[np.float64]:
     (n_queries,) float64 in [0, 1].
     """
     k = ranking.ranks_within(cutoff)
-    expected = kernels.group_means(ranking.judged, ranking.group_end)
+    judged = ranking.judged * ranking.retrieved
+    expected = kernels.group_means(judged, ranking.group_end)
     found = kernels.discounted_sums(expected, ranking.query_ptr, np.ones(k), k)
-    return found / np.minimum(ranking.sizes, cutoff)
+    return found / np.maximum(np.minimum(ranking.depths, cutoff), 1)

@@ -41,7 +41,7 @@ def ndcg(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.float64]:
     ideal = kernels.discounted_sums(ranking.ideal_gains, pointers, discounts, k)
     values = gained / np.where(ranking.has_gain, ideal, 1.0)
     if cutoff is not None and not ranking.convention.ndcg_pads:
-        values[ranking.sizes < cutoff] = 0.0
+        values[ranking.depths < cutoff] = 0.0
     return ranking.settle(values, ranking.has_gain)
 
 

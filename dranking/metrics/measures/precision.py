@@ -23,5 +23,5 @@ def precision(ranking: Ranking, cutoff: int) -> NDArray[np.float64]:
     """
     values = ranking.relevant_within(cutoff) / cutoff
     if not ranking.convention.precision_pads:
-        values[ranking.sizes < cutoff] = 0.0
+        values[ranking.depths < cutoff] = 0.0
     return ranking.settle(values, ranking.has_relevant)

@@ -32,7 +32,7 @@ def rank_biased_precision(ranking: Ranking, cutoff: int | None = None) -> NDArra
     Transactions on Information Systems 27(1), 2008, equation 2.
     """
     k = ranking.ranks_within(cutoff)
-    expected = kernels.group_means(ranking.relevant, ranking.group_end)
+    expected = kernels.group_means(ranking.found, ranking.group_end)
     weights = (1.0 - PERSISTENCE) * np.power(PERSISTENCE, np.arange(k, dtype=np.float64))
     values = kernels.discounted_sums(expected, ranking.query_ptr, weights, k)
     return ranking.settle(values, ranking.has_relevant)

@@ -25,6 +25,6 @@ def reciprocal_rank(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.f
     probability that the first relevant document is at place j of the group.
     """
     values = kernels.reciprocal_ranks(
-        ranking.relevant, ranking.group_end, ranking.query_ptr, ranking.ranks_within(cutoff)
+        ranking.found, ranking.group_end, ranking.query_ptr, ranking.ranks_within(cutoff)
     )
     return ranking.settle(values, ranking.has_relevant)

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import json
+import re
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 
 from dranking.errors import DataError
-from dranking.files.arrow_tables import read_csv, read_parquet
+from dranking.files.arrow_tables import read_csv, read_json_lines, read_parquet
 from dranking.files.file_kinds import N_BYTES, foreign_kind
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import arrow_input, open_input, read_bytes
 from dranking.files.requests import request
 from dranking.files.table_formats import check_no_table_format
+from dranking.metrics.scores.rows import (
+    DOCUMENT_NAMES,
+    GRADE_NAMES,
+    QUERY_NAMES,
+    Rows,
+    are_judgement_columns,
+    rows_of_dictionaries,
+    rows_of_table,
+)
 from dranking.metrics.scores.score_directory import is_score_directory, read_parts
 from dranking.metrics.scores.score_table import DOCID, QID, SCORE, ScoreTable
+from dranking.metrics.scores.trec_text import QRELS, RUN, line_place, parse_lines
 
-ScoreForm: TypeAlias = Literal["directory", "parquet", "csv", "trec"]
+ScoreForm: TypeAlias = Literal["directory", "parquet", "csv", "json lines", "json", "trec"]
 
-RUN_FIELDS = 6
-"""Fields of a line of a TREC run: query, Q0, document, rank, score, tag."""
+
+BEGINNING = 4_096
+"""Bytes of a text file that tell whether it holds judgements."""
 
 
 def read_scores(
@@ -40,12 +54,14 @@ def read_scores(
     Parameters
     ----------
     path
-        A directory that `dranking predict` wrote; a parquet file or a CSV file (``.csv``, ``.tsv``,
-        also ``.gz``) with columns of query ids, ``score`` and, if documents have ids, document ids;
-        or a TREC run, also ``.gz``.
+        A directory that `dranking predict` wrote; a parquet file, a CSV file (``.csv``, ``.tsv``)
+        or JSON lines (``.jsonl``, ``.ndjson``) with columns of query ids, ``score`` and, if
+        documents have ids, document ids; a JSON file (``.json``) with an object for each query,
+        from document to score, as ranx writes it; or a TREC run. Text may be compressed by gzip.
     qid, docid, score
-        Names of the columns of ids and scores in parquet and CSV. Where a file lacks such a column
-        of ids, and in a directory, the names are ``qid`` and ``docid``.
+        Names of the columns of ids and scores in parquet, CSV and JSON lines. Where a file lacks
+        such a column of ids, and in a directory, the names are ``qid`` or ``query_id`` or ``q_id``,
+        and ``docid`` or ``doc_id``.
     storage_options
         Options of the file system of URLs, as pandas and Dask take them.
 
@@ -55,28 +71,96 @@ def read_scores(
         If the file is not there, is of no such form, or has a flaw; the message names the line.
     """
     place = as_place(path, storage_options)
+    form, where = _form_of(place), str(place)
+    if form == "trec":
+        content = _content(place)
+        query, document, number = parse_lines(content, RUN, where)
+        if not len(number):
+            raise DataError(f"{place}: holds no scores.")
+        return ScoreTable(query, number, document, where, line_place(content, where))
+    if form == "json":
+        rows = rows_of_dictionaries(_read_json(place), where)
+        return ScoreTable(rows.query, rows.number, rows.document, where)
+    ids = {qid, docid, *QUERY_NAMES, *DOCUMENT_NAMES} - {score}
+    table = _read_table(place, form, ids, [score])
+    return ScoreTable.from_table(table, qid, docid, where, SCORE if form == "directory" else score)
+
+
+def read_judgements(
+    path: AnyPlace,
+    qid: str = QID,
+    docid: str = DOCID,
+    relevance: str = GRADE_NAMES[0],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Rows:
+    """Read judgements (qrels): a grade for each of some pairs of a query and a document.
+
+    Parameters
+    ----------
+    path
+        TREC qrels, ``query iteration document grade`` in each line; or parquet, CSV, JSON lines or
+        JSON as `read_scores` reads them. Text may be compressed by gzip.
+    qid, docid, relevance
+        Names of the columns in parquet, CSV and JSON lines; where a file lacks such a column, the
+        names that dranking, ir_measures and ranx give it.
+    storage_options
+        Options of the file system of URLs, as pandas and Dask take them.
+
+    Raises
+    ------
+    DataError
+        If the file is not there, is of no such form, or has a flaw; the message names the line.
+    """
+    place = as_place(path, storage_options)
+    form, where = _form_of(place), str(place)
+    if form == "trec":
+        content = _content(place)
+        fields = parse_lines(content, QRELS, where)
+        return Rows(*fields, where, line_place(content, where))
+    if form == "json":
+        return rows_of_dictionaries(_read_json(place), where)
+    names = ([qid, *QUERY_NAMES], [docid, *DOCUMENT_NAMES], [relevance, *GRADE_NAMES])
+    return rows_of_table(_read_table(place, form, {*names[0], *names[1]}, names[2]), names, where)
+
+
+def _form_of(place: Place) -> ScoreForm:
+    """The form of a file; DataError if nothing is there."""
     try:
-        form = score_form(place)
-        if form == "trec":
-            return _read_run(place)
-        if form == "directory":
-            table, score = read_parts(place), SCORE
-        elif form == "parquet":
-            check_no_table_format([place])
-            with arrow_input(place) as file:
-                table = read_parquet(file)
-        else:
-            table = _read_csv(place, {qid, QID, docid, DOCID} - {score}, score)
+        return score_form(place)
     except FileNotFoundError as error:
         raise DataError(f"{place}: there is no such file or directory.") from error
+    except OSError as error:
+        raise DataError(f"{place}: cannot be read ({error}).") from error
+
+
+def _read_table(
+    place: Place, form: ScoreForm, ids: Collection[str], numbers: Sequence[str]
+) -> pa.Table:
+    """The table in a directory of scores, or in parquet, CSV or JSON lines."""
+    try:
+        if form == "directory":
+            return read_parts(place)
+        if form == "parquet":
+            check_no_table_format([place])
+            with arrow_input(place) as file:
+                return read_parquet(file)
+        if form == "json lines":
+            return read_json_lines(pa.BufferReader(_content(place, is_json=True)))
+        return _read_csv(place, ids, numbers)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{place}: cannot be read as {form} ({error}).") from error
-    present = {*table.column_names}
-    if qid not in present and QID in present:
-        qid = QID
-    if docid not in present:
-        docid = DOCID
-    return ScoreTable.from_table(table, qid, docid, str(place), score)
+
+
+def _read_json(place: Place) -> Any:
+    """An object with an object for each query."""
+    try:
+        found = json.loads(_content(place, is_json=True))
+    except ValueError as error:
+        raise DataError(f"{place}: cannot be read as JSON ({error}).") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{place}: is no JSON object with an object for each query.")
+    return found
 
 
 def score_form(place: Place) -> ScoreForm:
@@ -92,6 +176,10 @@ def score_form(place: Place) -> ScoreForm:
     names = place.name.lower().removesuffix(".gz")
     if names.endswith((".csv", ".tsv")):
         return "csv"
+    if names.endswith((".jsonl", ".ndjson")):
+        return "json lines"
+    if names.endswith(".json"):
+        return "json"
     if request(place, place.is_dir):
         raise DataError(
             f"{place}: is no directory of scores, as dranking predict writes them. The model or "
@@ -101,9 +189,54 @@ def score_form(place: Place) -> ScoreForm:
         return "parquet" if file.read(4) == b"PAR1" else "trec"
 
 
-def _content(place: Place) -> bytes:
+def is_judgement_file(place: Place, names: Sequence[str] = ()) -> bool:
+    """Whether a file holds judgements, and no rows with features.
+
+    Tables hold judgements if they have their columns alone, under the names that `read_judgements`
+    knows or under `names`, JSON if its name ends in ``.json``, and text if its first line is one of
+    TREC qrels.
+    """
+    try:
+        form = score_form(place)
+        if form == "parquet":
+            with arrow_input(place) as file:
+                return are_judgement_columns(pq.read_schema(file).names, names)
+        if form in ("directory", "json"):
+            return form == "json"
+        with open_input(place) as file:
+            content = file.read(BEGINNING)
+        if content[:2] == b"\x1f\x8b":
+            content = zlib.decompressobj(wbits=31).decompress(content)
+        content = content.removeprefix(codecs.BOM_UTF8)
+        if form == "trec":
+            return _begins_with_qrels(content)
+        first = content.split(b"\n")[0].strip().decode()
+        columns = json.loads(first) if form == "json lines" else re.split("[,\t]", first)
+        return are_judgement_columns([str(name).strip('"') for name in columns], names)
+    except (DataError, OSError, ValueError, pa.ArrowException, zlib.error):
+        return False
+
+
+def _begins_with_qrels(content: bytes) -> bool:
+    """Whether the first line has the four fields of qrels, and not those of LETOR text."""
+    fields = next((fields for line in content.split(b"\n") if (fields := line.split())), [])
+    if len(fields) != QRELS.n_fields or fields[1].startswith(b"qid:"):
+        return False
+    try:
+        float(fields[-1])
+    except ValueError:
+        return False
+    return True
+
+
+def _content(place: Place, *, is_json: bool = False) -> bytes:
     """Text of a file, decompressed and without a byte order mark; DataError for other kinds."""
-    content = read_bytes(place)
+    try:
+        content = read_bytes(place)
+    except FileNotFoundError as error:
+        raise DataError(f"{place}: there is no such file or directory.") from error
+    except OSError as error:
+        raise DataError(f"{place}: cannot be read ({error}).") from error
     if content[:2] == b"\x1f\x8b":
         try:
             content = gzip.decompress(content)
@@ -111,52 +244,24 @@ def _content(place: Place) -> bytes:
             raise DataError(
                 f"{place}: cannot be decompressed ({error}); copy or make the file anew."
             ) from error
-    kind = foreign_kind(content[:N_BYTES])
+    kind = None if is_json else foreign_kind(content[:N_BYTES])
     if kind is not None:
-        raise DataError(f"{place}: {kind}; scores are parquet, CSV or a TREC run.")
+        raise DataError(
+            f"{place}: {kind}; scores and judgements are parquet, CSV, JSON lines or TREC text."
+        )
     return content.removeprefix(codecs.BOM_UTF8)
 
 
-def _read_csv(place: Place, ids: Collection[str], score: str) -> pa.Table:
-    """Columns of ids as text, so that no zero in front of an id is lost, and the score."""
+def _read_csv(place: Place, ids: Collection[str], numbers: Sequence[str]) -> pa.Table:
+    """Columns of ids as text, so that no zero in front of an id is lost, and of numbers."""
     separator = "\t" if ".tsv" in map(str.lower, place.suffixes) else ","
     return read_csv(
         _content(place),
         parse_options=pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
         convert_options=pyarrow.csv.ConvertOptions(
-            column_types={**dict.fromkeys(ids, pa.string()), score: pa.float64()}
+            column_types={
+                **dict.fromkeys(ids, pa.string()),
+                **dict.fromkeys(numbers, pa.float64()),
+            }
         ),
     )
-
-
-def _read_run(place: Place) -> ScoreTable:
-    """A TREC run; the scores order the documents, as in trec_eval, and not the ranks."""
-    queries, documents, scores = [], [], []
-    try:
-        lines = _content(place).decode().splitlines()
-    except (UnicodeDecodeError, EOFError) as error:
-        raise DataError(f"{place}: is neither parquet nor text ({error}).") from error
-    for number, line in enumerate(lines, start=1):
-        fields = line.split()
-        if not fields:
-            continue
-        if len(fields) == 1:
-            raise DataError(
-                f"{place}:{number}: a line of one field names no query. Scores alone, one on "
-                "each line in the order of the data, are passed in Python: "
-                f"dranking.evaluate(numpy.loadtxt({str(place)!r}), data)."
-            )
-        try:
-            if len(fields) != RUN_FIELDS:
-                raise ValueError(f"{len(fields)} fields")
-            scores.append(float(fields[4]))
-        except ValueError as error:
-            raise DataError(
-                f"{place}:{number}: no line of a TREC run ({error}). A line is: query Q0 document "
-                "rank score tag. Scores may also be CSV (.csv) or parquet of qid, docid, score."
-            ) from error
-        queries.append(fields[0])
-        documents.append(fields[2])
-    if not scores:
-        raise DataError(f"{place}: holds no scores.")
-    return ScoreTable(pa.array(queries), pa.array(scores), pa.array(documents), str(place))

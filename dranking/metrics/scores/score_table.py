@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from dranking.data.tables.numeric_values import as_numbers
 from dranking.data.tables.query_rows import run_starts
 from dranking.errors import DataError, quoted
 from dranking.metrics.prediction_files import document_ids
+from dranking.metrics.scores.rows import DOCUMENT_NAMES, QUERY_NAMES, Rows, first_of
 
 QID, DOCID, SCORE = "qid", "docid", "score"
 """Columns of scores that this package wrote."""
@@ -39,6 +42,8 @@ class ScoreTable:
         (n,) document ids. None, or nulls alone, stand for none.
     where
         Name of the scores in errors.
+    place
+        Describes the place of a score, counted from 0, for errors; None names its row.
 
     Raises
     ------
@@ -47,10 +52,14 @@ class ScoreTable:
     """
 
     def __init__(
-        self, query_ids: Any, scores: Any, doc_ids: Any = None, where: str = IN_MEMORY
+        self,
+        query_ids: Any,
+        scores: Any,
+        doc_ids: Any = None,
+        where: str = IN_MEMORY,
+        place: Callable[[int], str] | None = None,
     ) -> None:
-        def place(row: int) -> str:
-            return f"{where}, row {row}"
+        place = place or (lambda row: f"{where}, row {row}")
 
         ids = as_ids(query_ids, "qid", as_string=True, place=place)
         check_no_null(ids, "qid", place)
@@ -73,11 +82,31 @@ class ScoreTable:
         self._scores = values[order]
         self._documents = None if documents is None else documents.take(pa.array(order))
         self._where = where
+        self._order, self._place = order, place
 
     @property
     def has_doc_ids(self) -> bool:
         """Whether scores belong to documents by id, and not by their place in a query."""
         return self._documents is not None
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The scores, the queries by first appearance, and the documents of a query in their order.
+
+        Raises
+        ------
+        DataError
+            If documents have no ids, or a score is NaN.
+        """
+        if self._documents is None:
+            raise DataError(
+                f"{self._where}: the scores name no documents, so that no judgements can be found; "
+                "add a column doc_id."
+            )
+        sizes = np.repeat(np.arange(len(self._ptr) - 1), np.diff(self._ptr))
+        query = pa.array(self._position, pa.string()).take(pa.array(sizes))
+        order, place = self._order, self._place
+        return Rows(query, self._documents, self._scores, self._where, lambda at: place(order[at]))
 
     @classmethod
     def from_table(
@@ -105,6 +134,8 @@ class ScoreTable:
             If a column is missing or of a wrong type.
         """
         rows = as_table(table)
+        qid = first_of([qid, *QUERY_NAMES], rows.column_names) or qid
+        docid = first_of([docid, *DOCUMENT_NAMES], rows.column_names) or docid
         absent = [name for name in (qid, score) if name not in rows.column_names]
         if absent:
             raise DataError(

@@ -349,10 +349,10 @@ def test_a_compressed_run_that_is_cut_is_an_error(tmp_path):
     ("text", "advice"),
     [
         (
-            "query_id,prediction\n1,0.5\n",
+            "session,prediction\n1,0.5\n",
             r"--qid-column and --docid-column \(read_scores.*--score-column",
         ),
-        ("query_id,score\n1,0.5\n", r"--qid-column and --docid-column \(read_scores\(path, qid, d"),
+        ("session,score\n1,0.5\n", r"--qid-column and --docid-column \(read_scores\(path, qid, d"),
         (
             "qid,prediction\n1,0.5\n",
             r"'prediction'\. Name the column of scores with --score-column \(read_scores",

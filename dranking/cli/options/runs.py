@@ -1,0 +1,110 @@
+"""Options of `evaluate` and `compare` for runs beside judgements, and for grades."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import typer
+
+from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.shared import names_in
+from dranking.cli.parsing.numbers import parse_number
+from dranking.errors import UsageError
+from dranking.files.places import Place
+
+if TYPE_CHECKING:
+    from dranking.metrics.conventions import Convention
+    from dranking.metrics.judged_runs import RunRules
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What counts where only the run or only the judgements have a document, and what is relevant.
+
+    The methods serve all judged data; the options but those of grades need judgements.
+    """
+
+    TOPIC: ClassVar[str] = "Runs beside judgements (qrels)"
+
+    unjudged: Annotated[
+        Literal["irrelevant", "skip", "bounds"],
+        typer.Option(
+            help="Retrieved documents without a judgement are irrelevant, are skipped (-J of "
+            "trec_eval), or give two values: all irrelevant, and all of the highest grade."
+        ),
+    ] = "irrelevant"
+    not_retrieved: Annotated[
+        Literal["missed", "last"],
+        typer.Option(
+            help="Judged documents that the run lacks gain nothing, as in trec_eval, or are "
+            "ranked last."
+        ),
+    ] = "missed"
+    all_queries: Annotated[
+        bool,
+        typer.Option(
+            "--all-queries", "-c", help="Judged queries that the run lacks count 0; else left out."
+        ),
+    ] = False
+    relevance_level: Annotated[
+        float | None,
+        typer.Option(
+            "--relevance-level",
+            "-l",
+            metavar="GRADE",
+            help="Lowest relevant grade of all metrics, on any data; map(rel=2) is that of one "
+            "metric. Default: that of the convention.",
+        ),
+    ] = None
+    gain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GAINS",
+            help="Gains of the grades 0, 1, ... in ndcg, on any data, such as 0,1,3,7,15. Default: "
+            "those of the convention.",
+        ),
+    ] = None
+
+    def convention(self, name: str | None, *, is_run: bool) -> Convention:
+        """The convention of the metrics; by default trec for runs, and standard for other data."""
+        from dranking.metrics.conventions import DEFAULT_CONVENTION, adapted, get_convention
+        from dranking.models.evaluation import RUN_CONVENTION
+
+        how = get_convention(name or (RUN_CONVENTION if is_run else DEFAULT_CONVENTION))
+        gains = None if self.gain is None else [parse_number(g) for g in names_in(self.gain)]
+        return adapted(how, self.relevance_level, gains)
+
+    @property
+    def rules(self) -> RunRules:
+        """What counts, as `dranking.evaluate` takes it."""
+        from dranking.metrics.judged_runs import RunRules
+
+        return RunRules(
+            unjudged=self.unjudged, not_retrieved=self.not_retrieved, all_queries=self.all_queries
+        )
+
+    def check_no_run(self) -> None:
+        """Raise UsageError if options need judgements and the data is none."""
+        if self.unjudged != "irrelevant" or self.not_retrieved != "missed" or self.all_queries:
+            raise UsageError(
+                "--unjudged, --not-retrieved and --all-queries go with judgements (qrels) in the "
+                "place of DATA; the documents of other data are those that count."
+            )
+
+
+def open_judgements(path: Place | None, columns: ColumnOptions) -> Any:
+    """The judgements in a file; None if it holds rows with features, or if there is none."""
+    from dranking.metrics.scores.read_scores import is_judgement_file, read_judgements
+
+    names = columns.qid_column, columns.docid_column, columns.relevance_column
+    if path is None or not is_judgement_file(path, names):
+        return None
+    return read_judgements(path, *names)
+
+
+def open_run(path: Place, columns: ColumnOptions, score_column: str | None) -> Any:
+    """The scores in a file or folder."""
+    from dranking.metrics.scores.read_scores import read_scores
+
+    return read_scores(path, columns.qid_column, columns.docid_column, score_column or "score")

@@ -1,0 +1,343 @@
+"""Runs beside judgements (qrels): which documents and queries count, as trec_eval counts them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.tables.any_table import is_dask, is_table
+from dranking.errors import DataError, UsageError, quoted
+from dranking.files.places import as_place
+from dranking.metrics.conventions import Convention
+from dranking.metrics.measures.by_name import Measure, get_measures
+from dranking.metrics.per_query import PerQuery
+from dranking.metrics.scores.read_scores import is_judgement_file, read_judgements, read_scores
+from dranking.metrics.scores.rows import (
+    DOCUMENT_NAMES,
+    GRADE_NAMES,
+    QUERY_NAMES,
+    SCORE_NAMES,
+    Rows,
+    are_judgement_columns,
+    rows_of_dictionaries,
+    rows_of_table,
+)
+from dranking.metrics.scores.score_table import ScoreTable
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+RUN_METRICS = ("map", "mrr", "p@10", "ndcg@10")
+"""Measures of a run beside judgements, where none are named."""
+
+BOUNDED = ("p", "hit", "mrr", "rbp", "err")
+"""Measures that need neither the number of relevant documents nor an ideal ranking."""
+
+LEAST, MOST = " (least)", " (most)"
+"""Ends of the names of the two values of a measure with ``unjudged="bounds"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRules:
+    """How documents and queries count that only the run or only the judgements have.
+
+    The defaults are those of trec_eval, ir_measures and ranx.
+
+    Attributes
+    ----------
+    unjudged
+        Retrieved documents without a judgement: ``irrelevant``; ``skip`` takes them out of the run,
+        with those of a negative grade, as option -J of trec_eval does; ``bounds`` gives the values
+        with all of them irrelevant, and with all of them of the highest grade of the judgements.
+    not_retrieved
+        Judged documents that the run lacks: ``missed`` documents count among the relevant documents
+        and in the ideal ranking, and gain nothing; ``last`` ranks them behind all others.
+    all_queries
+        Whether a judged query that the run lacks counts as a query with no document, as with option
+        -c of trec_eval; otherwise the query is left out.
+
+    Raises
+    ------
+    UsageError
+        If a choice does not exist.
+    """
+
+    unjudged: Literal["irrelevant", "skip", "bounds"] = "irrelevant"
+    not_retrieved: Literal["missed", "last"] = "missed"
+    all_queries: bool = False
+
+    def __post_init__(self) -> None:
+        choices = {
+            "unjudged": ("irrelevant", "skip", "bounds"),
+            "not_retrieved": ("missed", "last"),
+        }
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise UsageError(f"{name} is {getattr(self, name)!r}; choose from {quoted(known)}.")
+
+
+@dataclass(frozen=True)
+class RunCounts:
+    """How many queries and documents the run and the judgements share.
+
+    Attributes
+    ----------
+    n_queries
+        Queries that are evaluated.
+    n_queries_not_in_run
+        Judged queries that the run lacks: left out, or evaluated as queries with no document.
+    n_queries_not_judged
+        Queries of the run that have no judgement, which are left out.
+    n_retrieved
+        Documents that the run retrieved for judged queries.
+    n_unjudged
+        Those among them that have no judgement.
+    n_not_retrieved
+        Judged documents of the evaluated queries that the run lacks.
+    n_negative
+        Judgements of the evaluated queries with a negative grade: not relevant, and not judged for
+        bpref, judged@K and ``unjudged="skip"``.
+    """
+
+    n_queries: int
+    n_queries_not_in_run: int
+    n_queries_not_judged: int
+    n_retrieved: int
+    n_unjudged: int
+    n_not_retrieved: int
+    n_negative: int
+
+    def text(self, rules: RunRules) -> str:
+        """The numbers, and how they count, as a line without a period."""
+        unjudged = {"irrelevant": "irrelevant", "skip": "taken out", "bounds": "between bounds"}
+        missing = {"missed": "missed", "last": "ranked last"}
+        absent = "count 0" if rules.all_queries else "left out"
+        parts = [
+            f"not judged ({unjudged[rules.unjudged]}): {self.n_unjudged:,} of "
+            f"{self.n_retrieved:,} retrieved documents",
+            f"judged and not retrieved ({missing[rules.not_retrieved]}): {self.n_not_retrieved:,}",
+        ]
+        rest = {
+            "negative grades": self.n_negative,
+            f"judged queries that are not in the run ({absent})": self.n_queries_not_in_run,
+            "queries of the run that are not judged (left out)": self.n_queries_not_judged,
+        }
+        return "; ".join([*parts, *(f"{what}: {n:,}" for what, n in rest.items() if n)])
+
+    def as_json(self) -> dict[str, int]:
+        """The numbers, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRun:
+    """A run and its judgements as the input of measures: a row for each document of either.
+
+    Attributes
+    ----------
+    block
+        The evaluated queries without features; an unjudged document has no label.
+    scores
+        (n_documents,) scores; minus infinity for documents that were not retrieved.
+    retrieved
+        (n_documents,) whether the ranking holds a document.
+    highest
+        Highest grade of all judgements.
+    counts
+        How many queries and documents the two share.
+    """
+
+    block: QueryBlock
+    scores: NDArray[np.float64]
+    retrieved: Mask
+    highest: float
+    counts: RunCounts
+
+
+def evaluate_run(
+    run: Any,
+    judgements: Any,
+    metrics: str | Sequence[str],
+    convention: Convention,
+    rules: RunRules,
+) -> tuple[PerQuery, RunCounts]:
+    """Measures of each query of a run, and what the run and the judgements share.
+
+    Parameters and errors are those of `dranking.evaluate`.
+    """
+    measures = get_measures(metrics)
+    if rules.unjudged == "bounds":
+        _check_bounded(measures, convention)
+    joined = join(as_run(run), as_judgements(judgements), rules)
+    names = [measure.name for measure in measures]
+    found = _measured(joined, joined.block, names, convention)
+    if rules.unjudged != "bounds":
+        return found, joined.counts
+    grades = joined.block.relevance
+    best = np.where(np.isnan(grades), joined.highest, grades)
+    most = _measured(joined, replace(joined.block, relevance=best), names, convention)
+    both: dict[str, NDArray[np.float64]] = {}
+    for name in names:
+        both |= {f"{name}{LEAST}": found.values[name], f"{name}{MOST}": most.values[name]}
+    return replace(found, values=both), joined.counts
+
+
+def _measured(
+    joined: JudgedRun, block: QueryBlock, names: Sequence[str], convention: Convention
+) -> PerQuery:
+    return PerQuery.of_block(block, joined.scores, names, convention, joined.retrieved)
+
+
+def _check_bounded(measures: Sequence[Measure], convention: Convention) -> None:
+    wrong = [measure.name for measure in measures if measure.family.name not in BOUNDED]
+    if wrong:
+        raise UsageError(
+            f"{quoted(wrong)} cannot be bounded: their values need the relevant documents that "
+            f"were not judged. With bounds, choose from {quoted(BOUNDED)}."
+        )
+    if convention.excludes_irrelevant:
+        raise UsageError(
+            f"bounds need a convention that counts queries without relevant documents as 0, which "
+            f"{convention.name} leaves out; choose trec."
+        )
+
+
+def join(run: Rows, judgements: Rows, rules: RunRules) -> JudgedRun:
+    """The documents of a run and of its judgements, as rules say that they count.
+
+    Raises
+    ------
+    DataError
+        If a document stands twice for a query, or no query is in both.
+    """
+    n = len(run.number)
+    (run_query, run_document), (of_query, of_document) = run.coded, judgements.coded
+    query, query_ids = _shared(run_query, of_query)
+    document, document_ids = _shared(run_document, of_document)
+    keys = query * len(document_ids) + document
+    # (n,) row of the judgement of each retrieved document; -1 for an unjudged document.
+    at = pc.index_in(pa.array(keys[:n]), value_set=pa.array(keys[n:])).fill_null(-1).to_numpy()
+    missing = np.ones(len(judgements.number), dtype=np.bool_)
+    missing[at[at >= 0]] = False
+    grades = np.concatenate([np.append(judgements.number, np.nan)[at], judgements.number])
+    retrieved = np.arange(len(keys)) < n
+    rows = np.concatenate([retrieved[:n], missing])
+    in_run, judged = np.zeros((2, len(query_ids)), dtype=np.bool_)
+    in_run[query[:n]], judged[query[n:]] = True, True
+    evaluated = judged if rules.all_queries else judged & in_run
+    if not (judged & in_run).any():
+        raise DataError(
+            f"no query of {run.where} is judged in {judgements.where}: the one has query "
+            f"{run.query[0].as_py()!r}, the other {judgements.query[0].as_py()!r}. Are the ids "
+            "written alike?"
+        )
+    rows &= evaluated[query]
+    counts = RunCounts(
+        n_queries=int(evaluated.sum()),
+        n_queries_not_in_run=int((judged & ~in_run).sum()),
+        n_queries_not_judged=int((in_run & ~judged).sum()),
+        n_retrieved=int(rows[:n].sum()),
+        n_unjudged=int((rows[:n] & np.isnan(grades[:n])).sum()),
+        n_not_retrieved=int(rows[n:].sum()),
+        n_negative=int((rows & (grades < 0)).sum()),
+    )
+    skipped = retrieved & ~(grades >= 0) & (rules.unjudged == "skip")
+    rows &= ~(skipped & np.isnan(grades))
+    retrieved = (retrieved | (rules.not_retrieved == "last")) & ~skipped
+    chosen = np.flatnonzero(rows)
+    chosen = chosen[np.argsort(query[chosen], kind="stable")]
+    scores = np.concatenate([run.number, np.full(len(keys) - n, -np.inf)])
+    starts = np.flatnonzero(np.diff(query[chosen], prepend=-1))
+    block = QueryBlock(
+        features=sparse.csr_array((len(chosen), 0), dtype=np.float32),
+        relevance=grades[chosen],
+        query_ptr=np.append(starts, len(chosen)).astype(np.int64),
+        query_ids=query_ids.take(pa.array(query[chosen][starts])),
+        doc_ids=pa.DictionaryArray.from_arrays(document[chosen].astype(np.int32), document_ids),
+    )
+    highest = float(judgements.number.max())
+    return JudgedRun(block, scores[chosen], retrieved[chosen], highest, counts)
+
+
+def _shared(one: pa.DictionaryArray, other: pa.DictionaryArray) -> tuple[Ints, pa.Array]:
+    """Codes of the ids of both in one numbering, and the ids by code."""
+    at = pc.index_in(other.dictionary, value_set=one.dictionary)
+    is_new = at.is_null()
+    new = np.asarray(is_new)
+    codes = np.asarray(at.fill_null(0), dtype=np.int64)
+    codes[new] = len(one.dictionary) + np.arange(new.sum())
+    ids = pa.concat_arrays([one.dictionary, other.dictionary.filter(is_new)])
+    return np.concatenate([one.indices.to_numpy(), codes[other.indices.to_numpy()]]), ids
+
+
+def is_run(value: Any) -> bool:
+    """Whether a value can be a run: scores by query and document, or a path of them."""
+    return (
+        isinstance(value, str | os.PathLike | ScoreTable | Rows)
+        or _is_dictionary(value)
+        or _is_list_of(value, "score")
+        or (not is_dask(value) and is_table(value))
+    )
+
+
+def is_judgements(value: Any) -> bool:
+    """Whether data are judgements of documents by id, and no rows with features.
+
+    A table is read as judgements if it has columns of query ids, document ids and grades, under the
+    names that `read_judgements` knows, and no other but ``iteration``.
+    """
+    if isinstance(value, Rows) or _is_dictionary(value) or _is_list_of(value, "relevance"):
+        return True
+    if isinstance(value, str | os.PathLike):
+        return is_judgement_file(as_place(value))
+    if is_dask(value) or not is_table(value):
+        return False
+    columns = getattr(value, "column_names", None)
+    return are_judgement_columns(getattr(value, "columns", ()) if columns is None else columns)
+
+
+def as_run(value: Any) -> Rows:
+    """The scores of a run."""
+    if isinstance(value, str | os.PathLike):
+        value = read_scores(value)
+    if isinstance(value, ScoreTable):
+        return value.rows
+    return _as_rows(value, SCORE_NAMES, "the run")
+
+
+def as_judgements(value: Any) -> Rows:
+    """The grades of judgements."""
+    if isinstance(value, str | os.PathLike):
+        return read_judgements(value)
+    return _as_rows(value, GRADE_NAMES, "the judgements")
+
+
+def _as_rows(value: Any, numbers: Sequence[str], where: str) -> Rows:
+    if isinstance(value, Rows):
+        return value
+    if _is_dictionary(value):
+        return rows_of_dictionaries(value if isinstance(value, Mapping) else value.to_dict(), where)
+    if _is_list_of(value, numbers[0]):
+        import pandas as pd
+
+        value = pd.DataFrame(value)
+    return rows_of_table(value, (QUERY_NAMES, DOCUMENT_NAMES, numbers), where)
+
+
+def _is_dictionary(value: Any) -> bool:
+    """Whether a value is a dictionary, or the Qrels or Run of ranx."""
+    return isinstance(value, Mapping) or type(value).__module__.startswith("ranx.")
+
+
+def _is_list_of(value: Any, number: str) -> bool:
+    """Whether a value is a list of named tuples of ir_measures."""
+    return isinstance(value, list | tuple) and bool(value) and hasattr(value[0], number)

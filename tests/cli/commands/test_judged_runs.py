@@ -1,0 +1,74 @@
+"""`dranking evaluate` and `compare` of TREC runs beside qrels."""
+
+import json
+
+import numpy as np
+import pytest
+import pytrec_eval
+
+import dranking as dr
+from dranking.errors import UsageError
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two runs, judgements, and their paths."""
+    rng = np.random.default_rng(2)
+    a, b, judged = {}, {}, {}
+    for q in range(60):
+        documents = [f"d{n}" for n in rng.permutation(20)]
+        judged[f"q{q}"] = {d: int(rng.integers(-1, 3)) for d in documents[:8]} | {"d0": 1}
+        for run in (a, b):
+            retrieved = rng.choice(documents, 10, replace=False)
+            run[f"q{q}"] = {d: float(rng.integers(0, 9)) for d in retrieved}
+    del a["q3"], b["q3"]
+    for name, run in (("a", a), ("b", b)):
+        lines = [f"{q} Q0 {d} 1 {s!r} t\n" for q, found in run.items() for d, s in found.items()]
+        (tmp_path / name).write_text("".join(lines))
+    lines = [f"{q} 0 {d} {g}\n" for q, found in judged.items() for d, g in found.items()]
+    (tmp_path / "qrels").write_text("".join(lines))
+    return (a, b, judged), [tmp_path / name for name in ("a", "b", "qrels")]
+
+
+def test_a_run_is_evaluated_on_judgements(dranking, files, tmp_path):
+    (a, _, judged), (run, _, qrels) = files
+    call = "evaluate", run, qrels, "--metrics", "map,ndcg@5"
+    options = "-c", "-l", "2", "--unjudged", "skip", "--per-query", tmp_path / "values.parquet"
+    code, out, err = dranking(*call, *options, "--json")
+    assert code == 0, err
+    tool = pytrec_eval.RelevanceEvaluator(judged, {"map", "ndcg_cut_5"}, 2, True)
+    theirs = tool.evaluate(a).values()
+    found = json.loads(out)
+    expected = {
+        name: sum(values[other] for values in theirs) / 60
+        for name, other in (("map", "map"), ("ndcg@5", "ndcg_cut_5"))
+    }
+    assert found["metrics"] == pytest.approx(expected, rel=1e-12)
+    assert found["n_queries"] == 60
+    assert found["counts"]["n_queries_not_in_run"] == 1
+    code, out, _ = dranking("compare", tmp_path / "values.parquet", tmp_path / "values.parquet")
+    assert code == 0
+    code, out, _ = dranking(*call, "--gain", "0,1,3")
+    assert "59 queries, trec, gains 0 1 3 convention" in out
+    assert "judged queries that are not in the run (left out): 1" in out
+
+
+def test_runs_are_compared_on_judgements(dranking, files):
+    (a, b, judged), (one, other, qrels) = files
+    code, out, err = dranking("compare", one, other, qrels, "--metrics", "map", "--json")
+    assert code == 0, err
+    assert "judged queries that are not in the run (left out): 1" in err
+    tool = pytrec_eval.RelevanceEvaluator(judged, {"map"})
+    means = [np.mean([v["map"] for v in tool.evaluate(run).values()]) for run in (a, b)]
+    [found] = json.loads(out)["metrics"]
+    assert [found["mean_a"], found["mean_b"]] == pytest.approx(means, rel=1e-12)
+    assert dr.compare(a, b, judged, metrics="map")["map"].p_value == found["p_value"]
+
+
+def test_options_of_judgements_do_not_go_with_rows_of_features(dranking, letor):
+    data = letor()
+    code, _, err = dranking("evaluate", data, "--score-column", "2", "--unjudged", "skip")
+    assert code == 2
+    assert "go with judgements" in err
+    with pytest.raises(UsageError, match="rules are those of a run"):
+        dr.evaluate("2", data, rules=dr.RunRules())

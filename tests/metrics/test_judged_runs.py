@@ -1,0 +1,253 @@
+"""Runs beside judgements, against trec_eval, ir_measures, ranx and plain loops."""
+
+import functools
+import gzip
+import json
+
+import ir_measures
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import pytrec_eval
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dranking as dr
+from dranking.errors import DataError, UsageError
+from dranking.metrics.conventions import adapted, get_convention
+from tests.reference import judged_runs as reference
+
+TREC = {
+    "map": "map",
+    "mrr": "recip_rank",
+    "bpref": "bpref",
+    "ndcg": "ndcg",
+    **{f"ndcg@{k}": f"ndcg_cut_{k}" for k in (1, 3, 10)},
+    **{f"p@{k}": f"P_{k}" for k in (1, 5, 10)},
+    **{f"recall@{k}": f"recall_{k}" for k in (1, 5, 10)},
+    **{f"hit@{k}": f"success_{k}" for k in (1, 5, 10)},
+}
+
+
+@functools.cache
+def random_case(n_queries, seed):
+    """Runs and judgements of some depth, of which some documents and queries are in one alone."""
+    rng = np.random.default_rng(seed)
+    run, judged = {}, {}
+    for q in range(n_queries):
+        documents = [f"{'dDéz'[n % 4]}{n}" for n in rng.permutation(30)]
+        retrieved, known = rng.integers(1, 25), rng.integers(1, 15)
+        # Few scores, some of which are equal as float32 alone.
+        scores = rng.integers(0, rng.integers(1, 20), retrieved) / 7 + rng.choice([0, 1e-9])
+        grades = rng.integers(rng.integers(-2, 1), rng.integers(1, 5), known)
+        grades[0] = abs(grades[0])  # pytrec_eval ends the process where all grades are negative
+        if rng.random() < 0.95:
+            run[f"q{q}"] = dict(zip(documents, scores.tolist(), strict=False))
+        start = rng.integers(0, 30 - known)
+        if rng.random() < 0.95:
+            judged[f"q{q}"] = dict(zip(documents[start:], grades.tolist(), strict=False))
+    return run, judged
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("level", [1, 2])
+def test_10000_cases_equal_trec_eval(level, skip):
+    run, judged = random_case(10_000, seed=0)
+    tool = pytrec_eval.RelevanceEvaluator(judged, set(TREC.values()), level, skip)
+    expected = tool.evaluate(run)
+    rules = dr.RunRules(unjudged="skip" if skip else "irrelevant")
+    how = adapted(get_convention("trec"), level)
+    found = dr.evaluate(run, judged, list(TREC), how, rules=rules)
+    frame = found.to_frame()
+    assert set(frame.index) == set(expected)
+    for name, theirs in TREC.items():
+        wanted = [expected[query][theirs] for query in frame.index]
+        np.testing.assert_allclose(frame[name], wanted, rtol=1e-12, atol=1e-15, err_msg=name)
+    n_judged, n_both = len(judged), len(expected)
+    assert found.counts.n_queries_not_in_run == n_judged - n_both > 300
+    assert found.counts.n_queries_not_judged == len(run) - n_both > 300
+    # With -c, trec_eval divides the sum by the number of judged queries.
+    every = dr.RunRules(unjudged=rules.unjudged, all_queries=True)
+    complete = dr.evaluate(run, judged, ["map"], how, rules=every)
+    assert complete.n_queries == n_judged
+    assert complete.metrics["map"] * n_judged == pytest.approx(frame["map"].sum(), rel=1e-12)
+
+
+DOCUMENTS = [f"d{n}" for n in range(7)]
+CASES = st.tuples(
+    st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(0, 2), min_size=1, max_size=5),
+    st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(-1, 3), min_size=1, max_size=5),
+)
+NAMES = ["map", "p@2", "recall@2", "hit@3", "mrr", "rbp", "judged@3", "bpref", "err@4", "ndcg@3"]
+
+
+@pytest.mark.parametrize("convention", ["trec", "standard"])
+@given(case=CASES, skip=st.booleans(), last=st.booleans(), level=st.integers(1, 2))
+def test_every_measure_equals_plain_loops(convention, case, skip, last, level):
+    run, judged = case
+    rules = dr.RunRules(
+        unjudged="skip" if skip else "irrelevant", not_retrieved="last" if last else "missed"
+    )
+    gains = [0, 2, 3, 10] if level == 2 else None
+    how = adapted(get_convention(convention), level, gains)
+    found = dr.evaluate({"q": run}, {"q": judged}, NAMES, how, rules=rules).per_query.values
+    options = {"skip": skip, "last": last, "level": level, "gains": gains}
+    for name in NAMES:
+        expected = reference.value(name, run, judged, convention=convention, **options)
+        wanted = np.nan if expected is None else expected
+        np.testing.assert_allclose(found[name], [wanted], rtol=1e-12, atol=1e-15, err_msg=name)
+
+
+@given(case=CASES)
+def test_bounds_are_those_of_all_labels_of_the_unjudged(case):
+    run, judged = case
+    names = ["p@2", "hit@3", "mrr", "rbp", "err@4"]
+    found = dr.evaluate({"q": run}, {"q": judged}, names, rules=dr.RunRules(unjudged="bounds"))
+    highest = max(judged.values())
+    for name in names:
+        filled = {**dict.fromkeys(run, highest), **judged}
+        assert found.metrics[f"{name} (least)"] == pytest.approx(
+            reference.value(name, run, judged), rel=1e-12
+        )
+        most = reference.value(name, run, filled)
+        assert found.metrics[f"{name} (most)"] == pytest.approx(most, rel=1e-12)
+
+
+def test_measures_have_relevance_levels_of_their_own():
+    run, judged = random_case(300, seed=1)
+    measures = {
+        "map(rel=2)": ir_measures.AP(rel=2),
+        "p(rel=3)@5": ir_measures.P(rel=3) @ 5,
+        "mrr(rel=2)": ir_measures.RR(rel=2),
+        "bpref(rel=2)": ir_measures.Bpref(rel=2),
+        "ndcg@10": ir_measures.nDCG @ 10,
+    }
+    found = dr.evaluate(run, judged, list(measures)).to_frame()
+    tool = ir_measures.providers.registry["pytrec_eval"]
+    for name, measure in measures.items():
+        theirs = {v.query_id: v.value for v in tool.iter_calc([measure], judged, run)}
+        wanted = [theirs[query] for query in found.index]
+        np.testing.assert_allclose(found[name], wanted, rtol=1e-12, err_msg=name)
+
+
+RUN = {"q1": {"b": 2.0, "a": 1.0, "x": 0.5}, "q2": {"a": 1.0}}
+JUDGED = {"q1": {"a": 1, "b": 0, "c": 2}, "q2": {"a": 0}}
+ROWS = [(q, d, v) for q, found in RUN.items() for d, v in found.items()]
+GRADES = [(q, d, v) for q, found in JUDGED.items() for d, v in found.items()]
+RUN_TEXT = "".join(f"{q} Q0 {d} 1 {v} tag\n" for q, d, v in ROWS)
+QRELS_TEXT = "".join(f"{q} 0 {d} {v}\n" for q, d, v in GRADES)
+
+
+def columns(rows, *names):
+    return pd.DataFrame(rows, columns=list(names))
+
+
+FORMS = {
+    "dictionaries": (RUN, JUDGED),
+    "ir_measures": (
+        columns(ROWS, "query_id", "doc_id", "score"),
+        columns(GRADES, "query_id", "doc_id", "relevance").assign(iteration="0"),
+    ),
+    "named tuples": (
+        [ir_measures.ScoredDoc(*row) for row in ROWS],
+        [ir_measures.Qrel(*row) for row in GRADES],
+    ),
+    "ranx": (columns(ROWS, "q_id", "doc_id", "score"), columns(GRADES, "q_id", "doc_id", "score")),
+    "pyarrow": (
+        pa.Table.from_pandas(columns(ROWS, "qid", "docid", "score")),
+        pa.Table.from_pandas(columns(GRADES, "qid", "docid", "relevance")),
+    ),
+}
+
+
+def written(folder, form):
+    """A run and judgements in files."""
+    run, judged = (folder / f"{name}.{form}" for name in ("run", "qrels"))
+    scores = columns(ROWS, "query_id", "doc_id", "score")
+    grades = columns(GRADES, "query_id", "doc_id", "relevance")
+    if form in ("csv", "tsv"):
+        for frame, path in ((scores, run), (grades, judged)):
+            frame.to_csv(path, index=False, sep="\t" if form == "tsv" else ",")
+    elif form == "jsonl":
+        for frame, path in ((scores, run), (grades, judged)):
+            frame.to_json(path, orient="records", lines=True)
+    elif form == "parquet":
+        scores.to_parquet(run)
+        grades.to_parquet(judged)
+    elif form == "json":
+        run.write_text(json.dumps(RUN))
+        judged.write_text(json.dumps(JUDGED))
+    else:
+        texts = {
+            "txt": (RUN_TEXT, QRELS_TEXT),
+            "tabs": (RUN_TEXT.replace(" ", " \t"), QRELS_TEXT.replace(" ", "\t")),
+            "mark": ("\ufeff" + RUN_TEXT, "\ufeff" + QRELS_TEXT.replace("\n", "\r\n")),
+            "blank": ("\n" + RUN_TEXT, QRELS_TEXT.replace("\n", " \n\n")),
+            "packed": (RUN_TEXT, QRELS_TEXT),
+        }[form]
+        for text, path in zip(texts, (run, judged), strict=True):
+            content = text.encode()
+            path.write_bytes(gzip.compress(content) if form == "packed" else content)
+    return run, judged
+
+
+FILES = ["txt", "tabs", "mark", "blank", "packed", "csv", "tsv", "jsonl", "parquet", "json"]
+
+
+@pytest.mark.parametrize("form", [*FORMS, *FILES])
+def test_every_form_of_runs_and_judgements(form, tmp_path):
+    run, judged = FORMS.get(form) or written(tmp_path, form)
+    expected = {"map": 0.125, "p@3": 1 / 6}  # q1: one of two relevant documents, at rank 2
+    found = dr.evaluate(run, judged, ["map", "p@3"])
+    assert found.metrics == pytest.approx(expected)
+    assert found.per_query.convention == "trec"
+    assert found.counts.n_not_retrieved == found.counts.n_unjudged == 1
+    if form in FILES:
+        rows = dr.read_scores(run)
+        assert dr.evaluate(rows, dr.read_judgements(judged), "map").metrics["map"] == 0.125
+
+
+@pytest.mark.parametrize(
+    ("run", "qrels", "message"),
+    [
+        ("\nq1 Q0 a 1 2 t\nq1 Q0 a 2 1 t\n", QRELS_TEXT, r"run:3: document a .*\(first at .*run:2"),
+        (RUN_TEXT, "\n" + QRELS_TEXT + "q1 0 a 2\n", r"qrels:6: document a .*first at .*qrels:2"),
+        (RUN_TEXT, QRELS_TEXT + "q1 0 d\n", r"qrels:5: no line of a TREC qrels \(3 fields\)"),
+        (RUN_TEXT, QRELS_TEXT + "q1 0 d high\n", r"qrels:5: .*could not convert"),
+        ("q1 Q0 a 1 nan t\n", QRELS_TEXT, r"run:1: document a of query q1 has no number"),
+        (RUN_TEXT.replace("q", "0"), QRELS_TEXT, "no query of .*'01', the other 'q1'"),
+        ("", QRELS_TEXT, "holds no scores"),
+        (RUN_TEXT + "q1 Q0 d\n", QRELS_TEXT, r"run:5: no line of a TREC run \(3 fields\)"),
+    ],
+)
+def test_flaws_are_told_with_file_and_line(run, qrels, message, tmp_path):
+    (tmp_path / "run").write_text(run)
+    (tmp_path / "qrels").write_text(qrels)
+    with pytest.raises(DataError, match=message):
+        dr.evaluate(tmp_path / "run", tmp_path / "qrels", "map")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: dr.evaluate(RUN, JUDGED, "map", rules=dr.RunRules(unjudged="bounds")),
+            "'map' c",
+        ),
+        (lambda: dr.RunRules(unjudged="J"), "unjudged is 'J'; choose from 'irrelevant', 'skip'"),
+        (lambda: dr.evaluate(RUN, JUDGED, "ndcg(rel=2)"), r"ndcg does not tell.*map, p, recall"),
+        (lambda: dr.evaluate(RUN, JUDGED, "map(rel=0)"), "must be a number above 0"),
+        (lambda: adapted(get_convention(), gain=[1, 2]), "the first must be 0"),
+        (lambda: adapted(get_convention(), 0), "relevance level is 0; it must be above 0"),
+    ],
+)
+def test_what_cannot_be_asked_for(call, message):
+    with pytest.raises(UsageError, match=message):
+        call()
+
+
+def test_gains_name_the_grade_that_has_none():
+    how = adapted(get_convention("trec"), gain=[0, 1])
+    with pytest.raises(DataError, match=r"query q1: relevance 2 has no gain: .* grades 0 to 1"):
+        dr.evaluate(RUN, JUDGED, "ndcg", how)
