@@ -42,6 +42,8 @@ SHOWN_BY: dict[str, Sequence[str]] = {
     "data": [*READ_TABLES, "retrain"],
     "ingestion/rows/scratch.py": ["ingest", "clicks build"],
     "metrics/scores": ["evaluate", "compare", "report"],
+    "metrics/comparison": ["compare"],
+    "cli/options/runs.py": ["evaluate", "compare"],
     "engine": [*READ_TABLES, "retrain"],
     "engine/cluster": [name for name in COMMANDS if "--scheduler" in OPTIONS[name]],
     "ingestion": [*READ_TABLES, "retrain"],

@@ -3,6 +3,7 @@
 import json
 import warnings
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import REPOSITORY
@@ -52,6 +53,16 @@ def test_04_a_byte_order_mark_is_no_part_of_a_run(dranking):
     folder = CASES / "04"
     call = "evaluate", folder / "run_bom.txt", folder / "qr.parquet", "--convention", "trec"
     assert measures(dranking, *call, "--metrics", "map") == {"map": 1.0}
+
+
+def test_04_runs_of_any_depth_are_judged_as_trec_eval_does(dranking, tmp_path):
+    folder, qrels = CASES / "04", tmp_path / "qrels.parquet"
+    pq.write_table(pq.read_table(folder / "qr.parquet").drop_columns("f"), qrels)
+    for run, expected in (("short", (0.5, 0.6309)), ("unjudged", (0.3333, 0.5))):
+        found = measures(
+            dranking, "evaluate", folder / f"run_{run}.txt", qrels, "--metrics", "map,ndcg"
+        )
+        assert tuple(round(value, 4) for value in found.values()) == expected
 
 
 def test_05_labels_of_plus_and_minus_one(dranking, tmp_path):

@@ -193,16 +193,16 @@ def is_judgement_file(place: Place, names: Sequence[str] = ()) -> bool:
     """Whether a file holds judgements, and no rows with features.
 
     Tables hold judgements if they have their columns alone, under the names that `read_judgements`
-    knows or under `names`, JSON if its name ends in ``.json``, and text if its first line is one of
-    TREC qrels.
+    knows or under `names`, JSON (``.json``) if its first value is an object, and text if its first
+    line is one of TREC qrels.
     """
     try:
         form = score_form(place)
         if form == "parquet":
             with arrow_input(place) as file:
                 return are_judgement_columns(pq.read_schema(file).names, names)
-        if form in ("directory", "json"):
-            return form == "json"
+        if form == "directory":
+            return False
         with open_input(place) as file:
             content = file.read(BEGINNING)
         if content[:2] == b"\x1f\x8b":
@@ -210,6 +210,8 @@ def is_judgement_file(place: Place, names: Sequence[str] = ()) -> bool:
         content = content.removeprefix(codecs.BOM_UTF8)
         if form == "trec":
             return _begins_with_qrels(content)
+        if form == "json":  # a model begins otherwise: {"format": "...
+            return bool(re.match(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{', content))
         first = content.split(b"\n")[0].strip().decode()
         columns = json.loads(first) if form == "json lines" else re.split("[,\t]", first)
         return are_judgement_columns([str(name).strip('"') for name in columns], names)
