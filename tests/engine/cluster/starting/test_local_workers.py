@@ -120,10 +120,11 @@ COMPILES = """
 from functools import partial
 import numpy as np
 from dranking.engine.cluster.open_executor import open_executor
-from dranking.kernels.sorting import ascending, descending
+from dranking.rankrls.kernels.gram.double_double import sum_of_pairs, sums_of_products
 
 if __name__ == "__main__":
-    calls = [partial(kernel, np.array([1.0, 3.0, 2.0])) for kernel in (ascending, descending)]
+    pairs = np.ones((2, 1, 1))
+    calls = partial(sum_of_pairs, pairs, pairs), partial(sums_of_products, pairs)
     with open_executor("local", {"n_workers": 2, "memory_limit": "1GiB"}) as executor:
         workers = executor.ask(executor.client.scheduler.ncores)
         for call, worker in zip(calls, workers, strict=True):
