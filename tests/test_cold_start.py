@@ -30,6 +30,17 @@ with compilations() as names:
 print(len(names))
 sys.exit(code)
 """
+# The same, with the number of kernels that were taken from the cache, without those inside others.
+LOADED = COMMAND.replace(
+    "print(len(names))",
+    """
+import gc
+from numba.core.dispatcher import Dispatcher
+
+kernels = [found for found in gc.get_objects() if isinstance(found, Dispatcher)]
+print(sum(sum(kernel.stats.cache_hits.values()) for kernel in kernels))
+""",
+)
 IN_EVERY_RUN = {"evaluate model.json data.zarr": 14}
 MOST_OF_COMMANDS = {
     "select data.zarr --n-features 3 --output selected.json": 29,
@@ -99,6 +110,17 @@ def test_a_command_compiles_few_functions_and_says_so_once(command, most, folder
     n_compiled, said = finish(start(command, folder, tmp_path))
     assert 0 < n_compiled <= most
     assert said.count(ONCE) == 1
+
+
+@needs_compiled
+def test_a_selection_calls_few_kernels(folder, tmp_path):
+    """In whatever cache this run has, which `.ci/run` fills beforehand."""
+    command = [*"select data.zarr --n-features 3 --output".split(), str(tmp_path / "model.json")]
+    run = subprocess.run(
+        [sys.executable, "-c", LOADED, *command], cwd=folder, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout.split()[-1]) <= 7
 
 
 @needs_compiled

@@ -51,7 +51,7 @@ DOCUMENTS = [
 """What a document may be replaced with."""
 
 STEP = 1
-"""Each entry gets every value, or every third, another third for the next entry."""
+"""Each entry gets every value, or in most runs a third of them, the next entry another third."""
 
 
 @pytest.fixture(

@@ -116,6 +116,8 @@ def test_hashed_features_are_refused_unless_they_are_sparse_or_announced(tmp_pat
     assert stored.n_features == 300_000
     stored, _ = dr.ingest(path, output, rows=dr.RowRules(n_features=300_000), overwrite=True)
     assert (stored.is_sparse, stored.n_features) == (False, 300_000)
+    announced = dr.open_dataset(path, n_features=300_000)
+    assert announced.block(0).features.nonzero()[1].tolist() == [2, 199_999, 4, 299_999]
 
 
 def test_output_that_exists(text, tmp_path):

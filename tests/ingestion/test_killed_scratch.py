@@ -72,7 +72,7 @@ def scratch_files(place):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "remedy", ["clean", pytest.param("run again", marks=pytest.mark.exhaustive)]
+    "remedy", ["run again", pytest.param("clean", marks=pytest.mark.exhaustive)]
 )
 def test_a_driver_that_is_killed_amid_an_exchange_does_not_block_its_output(
     tmp_path, bucket, remedy

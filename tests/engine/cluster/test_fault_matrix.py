@@ -39,7 +39,12 @@ pytestmark = [
 JOBS = ["greedy", "ranksvm", "spd", "lcra", "bilinear", "max-margin", "evaluate"]
 JOBS += ["collection", "scattered", "collection-greedy"]
 DEEDS = {"killed": kill, "stopped": stop, "restarted": restart, "memory": exhaust}
-ALWAYS = [("greedy", "killed"), ("evaluate", "killed"), ("scattered", "killed")]
+ALWAYS = [
+    ("greedy", "killed"),
+    ("greedy", "stopped"),
+    ("evaluate", "killed"),
+    ("scattered", "killed"),
+]
 
 
 def cells(faults):
