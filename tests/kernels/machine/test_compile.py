@@ -121,7 +121,7 @@ def test_without_numbas_events_kernels_compile_and_nobody_is_told(tmp_path):
 
 
 @needs_compiled
-@pytest.mark.parametrize("other", ["", OTHER])
+@pytest.mark.parametrize("other", [OTHER, pytest.param("", marks=pytest.mark.exhaustive)])
 def test_python_says_once_that_it_compiles_and_nothing_in_a_second_process(other, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(FIRST_CALLS.format(other=other))
