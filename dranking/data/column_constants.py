@@ -1,4 +1,4 @@
-"""The values that stand for missing ones, as data sets and models record them."""
+"""Origins, and values that stand for missing ones, as data sets and models record them."""
 
 from __future__ import annotations
 
@@ -185,13 +185,14 @@ class ColumnConstants(BaseModel):
 
     def restricted(self, columns: NDArray[np.intp]) -> ColumnConstants:
         """The values of the features at `columns`, in that order."""
-        return ColumnConstants(
+        of_each = self.origin_of_each
+        restricted = ColumnConstants(
             policy=self.policy,
             values=tuple(self.values[i] for i in columns),
             gaps=tuple(self.gaps[i] for i in columns),
             indicates=tuple(self.indicates[i] for i in columns) if self.indicates else (),
-            origins=tuple(self.origins[i] for i in columns) if self.origins else (),
         )
+        return restricted.with_origins(tuple(of_each[i] for i in columns))
 
     def with_indicators(self, names: Sequence[str], columns: Sequence[int]) -> ColumnConstants:
         """The values of these features, and of indicators of those at `columns` behind them."""

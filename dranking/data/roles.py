@@ -83,6 +83,9 @@ class Columns:
     needed
         Names of the features that the caller will read, such as the features of a model; other
         columns without a role are passed over, whatever their type. None stands for all.
+    no_index
+        Names that are features, such as those of a model, although tools give them to the index of
+        a frame.
     score
         Name of the feature that documents are ranked by, which must be there. None stands for none.
     nullable
@@ -104,6 +107,7 @@ class Columns:
     exclude: Sequence[str] = ()
     folder_features: Sequence[str] = ()
     needed: Collection[str] | None = None
+    no_index: Collection[str] = ()
     score: str | None = None
     nullable: Collection[str] | None = ()
     known: KnownFeatures | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -58,6 +58,7 @@ def as_dataset(
     query_weights: Any = None,
     nullable: Nullable = False,
     origins: Origins = NO_ORIGINS,
+    no_index: Collection[str] = (),
     executor: Any = None,
 ) -> Dataset:
     """Make a data set of the arguments of an estimator's `fit`.
@@ -87,6 +88,8 @@ def as_dataset(
     origins
         Numbers to subtract from columns before the conversion to float32, by name, or "auto" for
         those that are found in the data; not of Dask collections.
+    no_index
+        Names that are features of a table, although tools give them to the index of a frame.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -108,7 +111,7 @@ def as_dataset(
         named = _named_columns(X, y, qid, query_weights)
         if named is not None:
             columns = named.nullable_if(bool(np.any(nullable)))
-            return open_dataset(X, columns=replace(columns, origins=origins))
+            return open_dataset(X, columns=replace(columns, origins=origins, no_index=no_index))
     if is_dask(X):
         if origins:
             raise UsageError(
@@ -116,7 +119,9 @@ def as_dataset(
                 "ingest it with RowRules(shift='auto') or null_from=, and take the data set."
             )
         run = get_executor(executor)
-        return place(X, y, qid, query_weights, run, nullable=bool(np.any(nullable))).dataset
+        may_miss = bool(np.any(nullable))
+        placed = place(X, y, qid, query_weights, run, nullable=may_miss, no_index=no_index)
+        return placed.dataset
     if qid is None:
         raise UsageError(NO_QID)
     labels = {"y": y, "qid": qid}
@@ -224,7 +229,14 @@ class Placed(NamedTuple):
 
 
 def place(
-    X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor, *, nullable: bool = False
+    X: Any,
+    y: Any,
+    qid: Any,
+    query_weights: Any,
+    executor: Executor,
+    *,
+    nullable: bool = False,
+    no_index: Collection[str] = (),
 ) -> Placed:
     """A dask DataFrame or dask array as a data set; arguments and errors as in `as_dataset`."""
     if is_dask_frame(X):
@@ -238,7 +250,7 @@ def place(
     parts = persisted(executor, given.parts)
     lines = executor.gather([executor.submit(lines_of, part, name="scan") for part in parts])
     plan = BlockPlan(lines)
-    layout = _layout(executor, given, parts, lines, plan.qid_is_text)
+    layout = _layout(executor, given, parts, lines, plan.qid_is_text, no_index)
     names = layout.feature_names
     if given.is_sparse:
         names = default_feature_names(given.width or 0)
@@ -271,6 +283,7 @@ def _layout(
     parts: Sequence[Any],
     lines: Sequence[Lines],
     qid_is_text: bool,
+    no_index: Collection[str],
 ) -> Layout:
     """Roles of the columns of the parts; types are those of all parts together."""
     if given.is_sparse:
@@ -286,7 +299,7 @@ def _layout(
     except pa.ArrowException as error:
         raise DataError(f"a column of the dask DataFrame mixes types ({error}).") from error
     roles = given.roles
-    columns = Columns(roles.qid, roles.relevance, roles.docid, roles.weight)
+    columns = Columns(roles.qid, roles.relevance, roles.docid, roles.weight, no_index=no_index)
     layout = find_layout(schema, columns, DASK_FRAME)
     return replace(layout, qid_is_text=qid_is_text)
 

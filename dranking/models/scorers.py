@@ -64,7 +64,8 @@ def judged_dataset(data: Any, *scorers: Any) -> Dataset:
     for scorer in scorers:
         _check_scorer(scorer)
     if isinstance(data, Dataset) or is_dask_frame(data):
-        dataset = as_dataset(data, nullable=bool(nullable_features(*scorers)))
+        names = needed_columns(scorers).needed or ()
+        dataset = as_dataset(data, nullable=bool(nullable_features(*scorers)), no_index=names)
     else:
         try:
             dataset = open_dataset(data, columns=needed_columns(scorers))

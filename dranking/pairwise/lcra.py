@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.column_constants import NullPolicy, Shift, ValueRule
+from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.steps import origins_by_column
 from dranking.engine.choose_executor import get_executor
@@ -210,6 +211,7 @@ class LCRA(StochasticRanker):
                     unlabelled,
                     nullable=dataset.constants is not None,
                     origins=origins_by_column(dataset.feature_names, dataset.preparation),
+                    no_index=source_names(dataset.feature_names, dataset.preparation),
                     executor=executor,
                 ),
                 dataset,

@@ -19,7 +19,7 @@ from dranking.data.steps import origins_by_column
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_labels
 from dranking.engine.memory import parse_memory
-from dranking.errors import STATED_ACCURACY, DataError, UsageError
+from dranking.errors import STATED_ACCURACY, DataError, DataWarning, UsageError, warn_user
 from dranking.files.places import AnyPlace
 from dranking.ingestion.dask_collections import as_dataset
 from dranking.kernels.machine.floats import EPSILON
@@ -161,17 +161,25 @@ class StochasticRanker(LinearRanker):
             return self._training_data(X, y, qid, query_weights, null, executor)
         nullable, weights = self._constants is not None, query_weights
         check_permitted(null, self._constants, "the first data")
+        needed = self._needed_steps
+        columns = tuple(dict.fromkeys(source_names(self.feature_names_, needed)))
+        origins = origins_by_column(self.feature_names_, needed)
+        if null.shift == "auto" and not origins and not isinstance(X, Dataset):
+            warn_user(
+                "shift: nothing was subtracted from the columns of the first data, and later data "
+                "is read as the first data was. To find origins, begin anew with all of the data.",
+                DataWarning,
+            )
         dataset = as_dataset(
             X,
             y,
             qid=qid,
             query_weights=weights,
             nullable=nullable,
-            origins=origins_by_column(self.feature_names_, self._needed_steps),
+            origins=origins,
+            no_index=columns,
             executor=executor,
         )
-        needed = self._needed_steps
-        columns = tuple(dict.fromkeys(source_names(self.feature_names_, needed)))
         if dataset.feature_names not in (self.feature_names_, columns):
             return dataset  # `_previous` refuses it
         return with_steps_of(dataset, self.feature_names_, needed, permits=null.permits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.steps import origins_by_column
 from dranking.engine.executor import Executor
@@ -26,8 +27,13 @@ def checked_validation(given: Any, executor: Executor, train: Dataset) -> Valida
         return None
     judged.check()
     origins = origins_by_column(train.feature_names, train.preparation)
-    nullable = train.constants is not None
-    data = as_dataset(judged.data, nullable=nullable, origins=origins, executor=executor)
+    data = as_dataset(
+        judged.data,
+        nullable=train.constants is not None,
+        origins=origins,
+        no_index=source_names(train.feature_names, train.preparation),
+        executor=executor,
+    )
     return replace(judged, data=data)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
 from dranking.data.roles import DEFAULT_COLUMNS
@@ -126,12 +127,14 @@ def _model_of(model: Any) -> LinearModel:
 
 def _training_data(train: Any, model: LinearModel, executor: Executor) -> Dataset:
     """The training data as a data set; a table, whose missing values are filled as the model's."""
+    names = source_names(model.feature_names, model.preparation)
     if isinstance(train, Dataset) or model.constants is None:
-        return as_dataset(train)
-    origins = origins_of_columns(model)
+        return as_dataset(train, no_index=names)
     if is_table(train) or is_path(train):
-        columns = replace(DEFAULT_COLUMNS.nullable_if(model.constants.fills), origins=origins)
+        columns = DEFAULT_COLUMNS.nullable_if(model.constants.fills)
+        origins = origins_of_columns(model)
+        columns = replace(columns, origins=origins, no_index=names)
         rows = open_dataset(train, columns=columns)
     else:
-        rows = as_dataset(train, nullable=model.constants.fills, executor=executor)
+        rows = as_dataset(train, nullable=model.constants.fills, no_index=names, executor=executor)
     return filled(rows, model.constants.rule, blocks_on(executor), values_of(model))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dranking.data.column_constants import NullPolicy, Shift, ValueRule
+from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.roles import DEFAULT_COLUMNS
 from dranking.data.steps import origins_by_column
@@ -341,10 +342,11 @@ def _fitted(
 def _opened(data: Any, train: Dataset) -> Dataset:
     """A data set as it is, or a table, a dask DataFrame or a path, read as the training data."""
     nullable = train.constants is not None
+    names = source_names(train.feature_names, train.preparation)
     if isinstance(data, Dataset) or is_dask_frame(data):
-        return as_dataset(data, nullable=nullable)
+        return as_dataset(data, nullable=nullable, no_index=names)
     origins = origins_by_column(train.feature_names, train.preparation)
-    columns = replace(DEFAULT_COLUMNS.nullable_if(nullable), origins=origins)
+    columns = replace(DEFAULT_COLUMNS.nullable_if(nullable), origins=origins, no_index=names)
     return open_dataset(data, columns=columns)
 
 

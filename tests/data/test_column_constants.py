@@ -24,6 +24,12 @@ def test_every_feature_has_its_value_and_its_gaps(policy):
     assert (constants.policy, constants.gaps) == (policy, (False, True, False))
 
 
+def test_features_without_an_origin_record_none():
+    constants = ColumnConstants.of_origins([0.0, 5.0, 0.0])
+    assert constants.restricted(np.array([2, 1])).origins == (0.0, 5.0)
+    assert constants.restricted(np.array([0, 2])).origins == ()
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_filled_table_has_the_values_of_the_table_filled_by_hand(policy):
     table = table_with_gaps(1)

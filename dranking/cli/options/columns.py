@@ -156,13 +156,16 @@ class ColumnOptions:
 
     def open_training_of(self, model: LinearModel, path: Place) -> Dataset:
         """Open the training data of a model, whose missing values are filled as for the model."""
+        from dranking.data.column_forms import source_names
         from dranking.data.filling import filled
         from dranking.ingestion.open import data_form
         from dranking.ingestion.rows.row_rules import origins_of_columns, values_of
 
+        names = source_names(model.feature_names, model.preparation)
+        columns = replace(self.columns, no_index=names)
         if model.constants is None or data_form([path]) == "directory":
-            return self._open(path, self.columns)
-        columns = self.columns.nullable_if(model.constants.fills)
+            return self._open(path, columns)
+        columns = columns.nullable_if(model.constants.fills)
         rows = self._open(path, replace(columns, origins=origins_of_columns(model)))
         return filled(rows, model.constants.rule, kept=values_of(model))
 

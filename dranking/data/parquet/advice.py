@@ -12,6 +12,11 @@ from dranking.files.places import AnyPlace
 
 OUTPUT = "ordered.zarr"
 
+OTHERS = "..."
+
+MOST_IN_COMMAND = 20
+"""Largest number of names that an option of the command has in full."""
+
 
 def ingest_advice(
     sources: Sequence[AnyPlace], columns: Columns, where: str | None, layout: Layout
@@ -42,14 +47,17 @@ def ingest_advice(
     for option, value in options.items():
         command += [option, value] if value else []
     command += ["--no-relevance"] if roles.relevance is None else []
+    is_short = any((value or "").endswith(f",{OTHERS}") for value in options.values())
+    others = f", where {OTHERS} stands for the names of the other columns" if is_short else ""
     files = "the files and their condition" if where else "the files"
     return (
         f"bring them together once, and give {OUTPUT} in place of {files}: "
-        f"{shlex.join([*command, '--output', OUTPUT])} (in Python, dr.ingest)."
+        f"{shlex.join([*command, '--output', OUTPUT])}{others} (in Python, dr.ingest)."
     )
 
 
 def _first(names: Sequence[str]) -> str:
-    """Names of columns as the value of an option; dots stand for those behind the first."""
-    more = ["..."] if len(names) > MOST_NAMES else []
-    return ",".join([*names[:MOST_NAMES], *more])
+    """Names of columns as the value of an option; dots stand for many behind the first."""
+    if len(names) <= MOST_IN_COMMAND:
+        return ",".join(names)
+    return ",".join([*names[:MOST_NAMES], OTHERS])

@@ -49,7 +49,7 @@ def common_layout(schemas: Schemas, columns: Columns, *, may_lack: bool = False)
     for where, schema in schemas:
         layout = _layout(schema, columns, known, where)
         if known is not None and layout.width is None:
-            found = _features_of(schema, columns, layout)
+            found = _features_of(schema, columns, known, layout)
             for name in compare_features(found, known, where, columns.features).new:
                 left_out.setdefault(name, where)
         elif layout.width is None:
@@ -82,11 +82,13 @@ def _layout(schema: pa.Schema, columns: Columns, known: KnownFeatures | None, wh
     return find_layout(schema, replace(columns, needed=there), where)
 
 
-def _features_of(schema: pa.Schema, columns: Columns, layout: Layout) -> Sequence[str]:
+def _features_of(
+    schema: pa.Schema, columns: Columns, known: KnownFeatures, layout: Layout
+) -> Sequence[str]:
     """The features that the caller asks for, or all that a file has."""
     if columns.features is not None or columns.needed is not None:
         return layout.columns
-    return features_beside(schema, columns, layout.roles)
+    return features_beside(schema, replace(columns, no_index=known.names), layout.roles)
 
 
 def _with_lacking(schemas: Schemas, columns: Columns) -> Schemas:

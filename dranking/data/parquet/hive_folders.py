@@ -187,8 +187,10 @@ def with_origins(layout: Layout, footers: Sequence[ReadFooter], wanted: Origins)
         if wanted == "auto":
             raise no_lists(where)
         return layout
-    for schema, name in {footer.schema: footer.part.name for footer in reversed(footers)}.items():
-        check_raw(pa.ipc.read_schema(pa.py_buffer(schema)), layout.columns, wanted, name)
+    if wanted and wanted != "auto":
+        first_with = {footer.schema: footer.part.name for footer in reversed(footers)}
+        for schema, name in first_with.items():
+            check_raw(pa.ipc.read_schema(pa.py_buffer(schema)), layout.columns, wanted, name)
     ranges = ranges_of(footers, layout.columns)
     unknown = [name for name, (low, _) in ranges.items() if np.isnan(low)]
     if unknown and wanted == "auto":

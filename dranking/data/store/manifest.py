@@ -27,7 +27,7 @@ from dranking.files.folders.manifests import DirectoryKind
 from dranking.files.json_files import sealed_json
 
 FORMAT: Final = "dranking-dataset"
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 KIND: Final = DirectoryKind("data set", FORMAT, SCHEMA_VERSION, "ingest the data anew", sealed=True)
 
 MAX_FILE_BYTES = 2**31 - 1
@@ -157,7 +157,7 @@ class DatasetManifest(BaseModel):
 
     model_config = _STRICT
     format: Literal["dranking-dataset"] = FORMAT
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = SCHEMA_VERSION
     feature_names: tuple[str, ...]
     sparse: bool
     transforms: tuple[Transform, ...] = ()

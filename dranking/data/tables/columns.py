@@ -16,9 +16,21 @@ from numpy.typing import NDArray
 from dranking.data.roles import DOC_ID, FEATURES, QID, RELEVANCE, RESERVED, WEIGHT, Columns, Roles
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import is_text
-from dranking.data.tables.index_columns import index_columns, pandas_index, say_index_columns
+from dranking.data.tables.index_columns import (
+    index_columns,
+    measured_columns,
+    pandas_index,
+    say_index_columns,
+    say_measured_columns,
+)
 from dranking.data.tables.numeric_values import is_number
-from dranking.errors import MOST_NAMES, DataError, UsageError, listed, quoted
+from dranking.errors import (
+    MOST_NAMES,
+    DataError,
+    UsageError,
+    listed,
+    quoted,
+)
 
 TABLE, DASK_FRAME = "the table", "the dask DataFrame"
 """The name of tables that are no files, in errors."""
@@ -103,7 +115,10 @@ def find_layout(schema: pa.Schema, columns: Columns, where: str) -> Layout:
     if columns.features is None:
         chosen = _guess_features(schema, columns, roles, where)
         if columns.needed is None:
-            say_index_columns(schema, {*roles.names, *columns.exclude}, where)
+            passed_over = {*roles.names, *columns.exclude, *columns.no_index}
+            say_index_columns(schema, passed_over, where)
+            if found := measured_columns(schema, {*chosen} - {*columns.no_index}):
+                say_measured_columns(found, where, _how_to_leave_out(found, where)[0])
     else:
         chosen = tuple(columns.features)
         _check_named_features(schema, columns, roles, where)
@@ -252,7 +267,8 @@ def _choices(features: Sequence[str]) -> str:
 def _possible_features(schema: pa.Schema, columns: Columns, roles: Roles) -> list[pa.Field]:
     """The columns that have no other role and are not left out."""
     left_out = {*_unused_roles(columns), *columns.exclude}
-    indexes = {*pandas_index(schema), *index_columns(schema)} - {*(columns.needed or ())}
+    indexes = {*pandas_index(schema), *index_columns(schema)}
+    indexes -= {*(columns.needed or ()), *columns.no_index}
     passed_over = {*roles.names, *left_out, *indexes}
     return [field for field in schema if field.name not in passed_over]
 
@@ -286,10 +302,17 @@ def _guess_features(
         numbers = f"beside {quoted(sorted(passed_over))}"
         if columns.needed is not None:
             numbers = f"among those needed ({quoted([*columns.needed])})"
+        others = {*roles.names, *columns.exclude}
+        indexes = [name for name in index_columns(schema) if name not in others]
+        advice = (
+            f" Tools give the name of {quoted(indexes)} to the index of a frame, so it is left "
+            "out: give each such column that is a feature another name."
+        )
         raise DataError(
             f"{where}: there is no feature column: no column of numbers {numbers}, and no "
             f"fixed-size-list column {FEATURES!r}. The "
             f"columns are {listed([f'{f.name} ({f.type})' for f in schema])}."
+            f"{advice if indexes else ''}"
         )
     return tuple(field.name for field in rest)
 

@@ -206,8 +206,6 @@ def rows_in_memory(  # noqa: PLR0913 - one call with keywords
         raise UsageError("qid is missing; pass the query id of each row as qid=.")
     y, qid, doc_ids = aligned(X, y=y, qid=qid, doc_ids=doc_ids).values()
     features, names = _as_features(X)
-    if y is not None and isinstance(features, pa.Table):  # scores have no labels
-        say_index_features(features.schema)
     names = names if feature_names is None else tuple(feature_names)
     if names is None:
         names = default_feature_names(features.shape[1])
@@ -218,6 +216,10 @@ def rows_in_memory(  # noqa: PLR0913 - one call with keywords
     documents = None if doc_ids is None else as_ids(doc_ids, "doc_ids")
     _check_lengths(n_documents, qid=ids, y=relevance, doc_ids=documents)
     _check_lengths(features.shape[1], "columns", feature_names=names)
+    if isinstance(features, pa.Table):
+        features = features.rename_columns(list(names))
+        if y is not None:  # scores have no labels
+            say_index_features(features.schema)
     if origins == "auto" and sparse.issparse(features):
         raise UsageError(
             "shift: not for sparse features, whose zeros would be zeros no longer; give X.toarray()"

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
+from dranking.data.tables.numeric_values import is_number
 from dranking.errors import DataWarning, quoted, warn_user
 from dranking.files.json_files import parse_json
 
@@ -27,6 +28,18 @@ def index_columns(schema: pa.Schema) -> list[str]:
     ]
 
 
+def measured_columns(schema: pa.Schema, names: Collection[str]) -> list[str]:
+    """Those of the names which pandas may give to an index, of columns of other than integers."""
+    return [
+        field.name
+        for field in schema
+        if field.name in names
+        and _OFTEN.fullmatch(field.name)
+        and is_number(field.type)
+        and not pa.types.is_integer(field.type)
+    ]
+
+
 def pandas_index(schema: pa.Schema) -> list[str]:
     """Columns that pandas stored to restore the index of a frame."""
     try:
@@ -42,17 +55,26 @@ def say_index_columns(schema: pa.Schema, known: Collection[str], where: str) -> 
     found = [name for name in index_columns(schema) if name not in passed_over]
     if found:
         warn_user(
-            f"{where}: left out {quoted(found)}, which by its name holds the index of a frame. "
-            "If it is a feature, give it another name.",
+            f"{where}: left out {quoted(found)}: tools give such a name to the index of a frame. "
+            "Give each of these columns that is a feature another name.",
             DataWarning,
         )
 
 
+def say_measured_columns(found: Collection[str], where: str, leave_out: str) -> None:
+    """Warn of features that may be the index of a frame, which a merge turned into floats."""
+    warn_user(
+        f"{where}: {quoted([*found])} is a feature here: pandas gives such a name to the index of "
+        f"a frame, too. Leave an index out with {leave_out}, and give a feature another name.",
+        DataWarning,
+    )
+
+
 def say_index_features(schema: pa.Schema) -> None:
     """Warn of columns of X, the features beside labels and ids, that seem to be an index."""
-    if found := index_columns(schema):
+    if found := [*index_columns(schema), *measured_columns(schema, schema.names)]:
         warn_user(
-            f"X has the column {quoted(found)}, which by its name holds the index of a frame, and "
-            "is a feature here. Drop it from X, or give it another name if it is a feature.",
+            f"X has {quoted(found)} among its features: tools give such a name to the index "
+            "of a frame. Drop an index from X, and give a feature another name.",
             DataWarning,
         )

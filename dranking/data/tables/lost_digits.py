@@ -88,25 +88,27 @@ def check_raw(features: Any, names: Sequence[str], wanted: Origins, where: str) 
     Raises
     ------
     DataError
-        If such a column is of a type of which float32 has all numbers.
+        If such a column holds floats of less than 64 bits, which have lost digits of raw values.
     """
-    if wanted == "auto" or not any(wanted.values()):
+    origins = {} if wanted == "auto" else {name: of for name, of in wanted.items() if of}
+    if not origins:
         return
+    kinds: dict[str, Any]
     if isinstance(features, pa.Table | pa.Schema):
-        schema = features.schema if isinstance(features, pa.Table) else features
-        there = [name for name in names if name in schema.names]
-        kinds = {name: schema.field(name).type for name in there}
-        kinds = {n: k for n, k in kinds.items() if not (pa.types.is_null(k) or may_lose_digits(k))}
+        fields = features.schema if isinstance(features, pa.Table) else features
+        short = (pa.float16(), pa.float32())
+        kinds = {field.name: field.type for field in fields if field.type in short}
     else:
-        kinds = {} if _is_wide(features.dtype) else dict.fromkeys(names, features.dtype)
-    for name, kind in kinds.items():
-        if origin := wanted.get(name):
-            raise DataError(
-                f"{where}: column {name!r} is {kind}, and {origin:.17g} is subtracted from it "
-                "before the conversion to float32, as in the training. So its values are merged "
-                "already, or the number was subtracted by dranking and another tool lost the "
-                "record of it. Give the column with its raw values, as int64 or float64."
-            )
+        is_short = features.dtype.kind == "f" and features.dtype.itemsize < 8
+        kinds = dict.fromkeys(names, features.dtype) if is_short else {}
+    lost = next((name for name in names if name in origins and name in kinds), None)
+    if lost is not None:
+        raise DataError(
+            f"{where}: column {lost!r} is {kinds[lost]}, and {origins[lost]:.17g} is subtracted "
+            "from it before the conversion to float32, as in the training. Its values have lost "
+            "digits already, or the number was subtracted by dranking and another tool lost the "
+            "record of it. Give the column with its raw values, as whole numbers or float64."
+        )
 
 
 def ranges_in_memory(features: Any, names: Sequence[str]) -> dict[str, Range]:

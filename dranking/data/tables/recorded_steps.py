@@ -16,7 +16,7 @@ from dranking.data.steps import Steps, constants_of, scalings_of
 from dranking.errors import DataError
 
 CONSTANTS_KEY = b"dranking.constants"
-"""Metadata key of the values that were filled in for missing ones, as JSON."""
+"""Metadata key of origins, and of the values that were filled in for missing ones, as JSON."""
 
 TRANSFORMS_KEY = b"dranking.transforms"
 """Metadata key of the scalings already applied to the values, as JSON."""
@@ -39,13 +39,18 @@ def recorded_steps(schemas: Schemas, feature_names: Sequence[str]) -> Steps:
     Raises
     ------
     DataError
-        If the record cannot be read or lacks a feature, or if the values of the files are scaled
-        otherwise, or filled with other values for missing ones.
+        If the record cannot be read, is one of an earlier version, or lacks a feature, or if the
+        values of the files are scaled otherwise, or filled with other values for missing ones.
     """
     first_place, first = schemas[0][0], schemas[0][1].metadata or {}
     records: dict[tuple[bytes | None, bytes | None], str] = {}
     for where, schema in schemas:
         metadata = schema.metadata or {}
+        if b"dranking.fill" in metadata:  # the key before `CONSTANTS_KEY`
+            raise DataError(
+                f"{where}: an earlier version of dranking wrote it; write it again with "
+                "dranking.write_parquet from its source."
+            )
         if first.get(TRANSFORMS_KEY) != metadata.get(TRANSFORMS_KEY) or (
             TRANSFORMS_KEY in first and first.get(FEATURES_KEY) != metadata.get(FEATURES_KEY)
         ):
@@ -54,12 +59,12 @@ def recorded_steps(schemas: Schemas, feature_names: Sequence[str]) -> Steps:
                 "all files of a data set in the same way."
             )
         records.setdefault((metadata.get(CONSTANTS_KEY), metadata.get(FEATURES_KEY)), where)
-    fills = [
+    given = [
         constants_of(_steps(where, {CONSTANTS_KEY: constants, FEATURES_KEY: names}, feature_names))
         for (constants, names), where in records.items()
     ]
     scalings = scalings_of(_steps(first_place, {**first, CONSTANTS_KEY: None}, feature_names))
-    constants = joined_constants(fills, feature_names, " and ".join(list(records.values())[:2]))
+    constants = joined_constants(given, feature_names, " and ".join(list(records.values())[:2]))
     return scalings if constants is None else (constants, *scalings)
 
 
@@ -69,8 +74,8 @@ def _steps(where: str, metadata: dict[bytes, bytes | None], feature_names: Seque
     if constants is None and transforms is None:
         return ()
     try:
-        fills = () if constants is None else (ColumnConstants.model_validate_json(constants),)
-        steps: Steps = (*fills, *_TRANSFORMS.validate_json(transforms or b"[]"))
+        values = () if constants is None else (ColumnConstants.model_validate_json(constants),)
+        steps: Steps = (*values, *_TRANSFORMS.validate_json(transforms or b"[]"))
         names = _NAMES.validate_json(metadata.get(FEATURES_KEY) or b"[]")
     except ValidationError as error:
         raise DataError(

@@ -222,9 +222,13 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             raise UsageError(NO_QID)
         has_labels = is_path(X) or (is_table(X) and (qid is None or isinstance(qid, str)))
         if isinstance(X, Dataset) or is_dask(X) or has_labels:
-            origins = origins_by_column(self.feature_names_, self._needed_steps)
             dataset = as_dataset(
-                X, y, qid=qid, nullable=self._constants is not None, origins=origins
+                X,
+                y,
+                qid=qid,
+                nullable=self._constants is not None,
+                origins=origins_by_column(self.feature_names_, self._needed_steps),
+                no_index=source_names(self.feature_names_, self._needed_steps),
             )
             convention = get_convention(DEFAULT_CONVENTION)
             model = self.fitted_model()

@@ -35,7 +35,7 @@ from dranking.models.trained_queries import (
     save_with_queries,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MAX_MODEL_BYTES = 256 * 2**20
 N_SHOWN = 5
 """Features in the short text of a model."""
@@ -348,6 +348,11 @@ def load_model(path: AnyPlace) -> LinearModel:
         raise DataError(
             f"{file}: model schema {version} is newer than this dranking reads "
             f"({SCHEMA_VERSION}); upgrade dranking."
+        )
+    if isinstance(version, int) and 0 < version < SCHEMA_VERSION:
+        raise DataError(
+            f"{file}: model schema {version} is older than what this dranking reads "
+            f"({SCHEMA_VERSION}); train the model anew."
         )
     try:
         model = LinearModel.model_validate(content)

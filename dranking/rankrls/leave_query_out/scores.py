@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset, View
 from dranking.data.steps import Filling, Steps, constants_of
 from dranking.data.tables.any_table import is_dask, is_dask_frame
@@ -132,7 +133,13 @@ def leave_query_out_scores(
     model = _Model(ranker, used)
     if not is_dask(X):
         dataset = as_dataset(
-            X, y, qid=qid, query_weights=query_weights, nullable=model.may_miss, executor=run
+            X,
+            y,
+            qid=qid,
+            query_weights=query_weights,
+            nullable=model.may_miss,
+            no_index=model.sources,
+            executor=run,
         )
         view = model.columns_of(dataset)
         tiles, fits, everyone = _fitted(view, regularization, run)
@@ -140,7 +147,9 @@ def leave_query_out_scores(
         return np.concatenate(list(scores))
     columns = columns_of_collection(X, *model.of_all, used)
     with as_stated():
-        placed = place(X, y, qid, query_weights, run, nullable=model.may_miss)
+        placed = place(
+            X, y, qid, query_weights, run, nullable=model.may_miss, no_index=model.sources
+        )
     is_shared = _is_shared(X, placed, run, len(used))
     tiles, fits, everyone = _fitted(model.columns_of(placed.dataset), regularization, run)
     tables = tiles.map_blocks(_query_table, fits, name="held-out-weights")
@@ -185,6 +194,7 @@ class _Model:
     def __init__(self, ranker: LinearRanker, used: Columns) -> None:
         self.name = type(ranker).__name__
         self.names = [ranker.feature_names_[i] for i in used.tolist()]
+        self.sources = source_names(ranker.feature_names_, ranker._needed_steps)
         self.of_all = (self.name, ranker.feature_names_, ranker._needed_steps)
         self.steps = tuple(step.restricted(used) for step in ranker._needed_steps)
 

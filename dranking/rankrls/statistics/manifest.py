@@ -17,7 +17,7 @@ from dranking.rankrls.statistics.per_query import WORDS_PER_NUMBER
 from dranking.rankrls.statistics.query_times import TimeType
 
 KIND: Final = DirectoryKind(
-    "statistics store", "dranking-statistics", 5, "build the statistics anew", sealed=True
+    "statistics store", "dranking-statistics", 6, "build the statistics anew", sealed=True
 )
 
 QUERY_TABLE = "queries.arrow"
@@ -173,7 +173,7 @@ class StatisticsManifest(BaseModel):
 
     model_config = _STRICT
     format: Literal["dranking-statistics"] = "dranking-statistics"
-    schema_version: Literal[5] = 5
+    schema_version: Literal[6] = 6
     feature_names: tuple[str, ...] = Field(min_length=1)
     sparse: bool
     constants: ColumnConstants | None = None

@@ -111,7 +111,7 @@ def _csr(n_documents, n_features):
         np.float32,
         (n_documents, n_features),
         elements=FLOATS.map(lambda x: x + 0.0),
-        constants=st.just(0.0),
+        fill=st.just(0.0),
     ).map(sparse.csr_array)
 
 

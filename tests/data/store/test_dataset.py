@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -185,25 +184,20 @@ def test_all_copies_in_a_process_are_opened_once(written, monkeypatch):
 
 @pytest.mark.parametrize(
     ("n_segments", "n_bytes"),
-    [(1_000, 4e6), pytest.param(15_300, 40e6, marks=pytest.mark.exhaustive)],
+    [(1_000, 2e6), pytest.param(15_300, 40e6, marks=pytest.mark.exhaustive)],
 )
-def test_a_data_set_of_many_segments_opens_at_once_and_is_pickled_small(
-    tmp_path, n_segments, n_bytes
-):
+def test_a_data_set_of_many_segments_is_small_in_memory_and_pickled(tmp_path, n_segments, n_bytes):
     """The larger: 10^9 documents x 1,000 features, without the segments: 0.03 s and 20 MB."""
     path = tmp_path / "huge.zarr"
     made_index(path, n_segments, 1_000)
     tracemalloc.start()
-    begun = time.process_time()
     dataset = StoredDataset(path)
-    seconds = time.process_time() - begun
     arrow = pa.total_allocated_bytes()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert dataset.n_blocks == 8 * n_segments
     assert len(pickle.dumps(dataset)) < 500
     assert peak + arrow < n_bytes
-    assert seconds < 3  # some hundredths where nothing else runs
     assert dataset.index.runs(6_401, 6_410) == [(800, 1, 8), (801, 0, 2)]
     entry = dataset.index.entry(800)
     assert (entry.name[-6:], len(entry.blocks)) == ("000800", 8)

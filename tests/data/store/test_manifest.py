@@ -31,8 +31,8 @@ def test_no_data_set(tmp_path):
         (b"[" * 100_000, "damaged, not JSON"),
         (b"[]", "not the manifest of a data set"),
         (b'{"format": "dranking-model"}', "not the manifest of a data set"),
-        (b'{"format": "dranking-dataset", "schema_version": 3}', "newer.*upgrade dranking"),
-        (b'{"format": "dranking-dataset", "schema_version": 1}', "older.*ingest the data anew"),
+        (b'{"format": "dranking-dataset", "schema_version": 4}', "newer.*upgrade dranking"),
+        (b'{"format": "dranking-dataset", "schema_version": 2}', "older.*ingest the data anew"),
         (b'{"format": "dranking-dataset"}', "damaged, the entry 'digest' is missing"),
     ],
 )
@@ -56,7 +56,7 @@ def test_damaged_manifests(tmp_path, text, message):
         (lambda m: m.update(writers=[]), r"writers: .*at least 1"),
         (lambda m: m.update(sparse=1), "sparse: .*boolean"),
         (lambda m: m.update(colour="red"), "colour: there is no such key"),
-        (lambda m: m.update(schema_version="2"), "schema_version"),
+        (lambda m: m.update(schema_version="3"), "schema_version"),
         (lambda m: m.update(schema_version=0), "schema_version"),
         (
             lambda m: m.update(constants={"policy": "mean", "values": [0.5], "gaps": [True]}),

@@ -117,22 +117,29 @@ def test_row_numbers_are_no_feature_and_it_is_said(name, tmp_path):
     frame = frame_of()
     table = pa.Table.from_pandas(frame, preserve_index=False)
     numbered = table.append_column(name, pa.array(range(len(frame))))
-    with pytest.warns(DataWarning, match=f"left out '{name}', which by its name holds the index"):
+    with pytest.warns(DataWarning, match=f"left out '{name}': tools give .* index of a frame"):
         dataset = opened(numbered, tmp_path)
     assert dataset.feature_names == ("x0", "x1", "x2")
     X = numbered.drop(["qid", "docid", "relevance"])
-    with pytest.warns(DataWarning, match=f"column '{name}', which by its name holds the index"):
+    with pytest.warns(DataWarning, match=f"X has '{name}' among its features: tools give"):
         dr.from_arrays(X, frame.relevance, frame.qid)
+    alone = numbered.select(["qid", "relevance", name])
+    with pytest.raises(DataError, match=f"name of '{name}' to the index .* another name"):
+        opened(alone, tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert opened(numbered, tmp_path, exclude=[name]).feature_names == dataset.feature_names
         named = opened(numbered, tmp_path, features=[name, "x1"])
         ids = {"qid": name, "exclude": ["qid"]}
         assert opened(numbered, tmp_path, **ids).feature_names == ("x0", "x1", "x2")
+        others = ["x0", "x1", "x2", "rows"]
+        renamed = dr.from_arrays(X, frame.relevance, frame.qid, feature_names=others)
+        np.testing.assert_array_equal(rows_of(renamed)[:, 3], range(len(frame)))
     # An index may hold other numbers, where no feature has its name.
     measured = table.append_column(name, pa.array([0.5] * len(frame)))
     if name in ("level_0", "index"):
-        assert opened(measured, tmp_path).feature_names == ("x0", "x1", "x2", name)
+        with pytest.warns(DataWarning, match=f"'{name}' is a feature here.*(drop|--exclude)"):
+            assert opened(measured, tmp_path).feature_names == ("x0", "x1", "x2", name)
     else:
         with pytest.warns(DataWarning, match=f"left out '{name}'"):
             assert opened(measured, tmp_path).feature_names == ("x0", "x1", "x2")
@@ -152,6 +159,35 @@ def test_a_model_finds_its_feature_under_the_name_of_an_index(preserve, tmp_path
     pq.write_table(stored, tmp_path / "later.parquet")
     found = dr.evaluate(model, tmp_path / "later.parquet", metrics=["pairwise_error"])
     assert found.metrics == right
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        assert model.score(tmp_path / "later.parquet") == model.score(named)
+        held_out = dr.leave_query_out_scores(model, tmp_path / "later.parquet")
+    np.testing.assert_array_equal(held_out, dr.leave_query_out_scores(model, named))
+
+
+@pytest.mark.filterwarnings("error::dranking.errors.DataWarning")
+def test_later_data_has_the_feature_under_the_name_of_an_index(tmp_path):
+    """Whole numbers after floats, or after data that named the column as a feature."""
+    frame = frame_of()[["qid", "relevance", "x1"]].assign(index=(7 * np.arange(10)) % 11)
+    first, later = tmp_path / "first.parquet", tmp_path / "later.parquet"
+    frame.assign(index=frame["index"] + 0.5).to_parquet(first, index=False)
+    frame.assign(qid=frame.qid + 100).to_parquet(later, index=False)
+    columns = dr.Columns(features=["x1", "index"])
+    dr.ingest(first, tmp_path / "d.zarr", columns=columns)
+    stored, _ = dr.ingest(later, tmp_path / "d.zarr", append=True)
+    with pytest.warns(DataWarning, match="'index' is a feature here"):
+        together = dr.open_dataset([first, later])
+    for data in (stored, together):
+        np.testing.assert_array_equal(rows_of(data)[:10, 1], frame["index"] + 0.5)
+        np.testing.assert_array_equal(rows_of(data)[10:, 1], frame["index"])
+    by_name, right = (
+        dr.SPD(sgd={"n_epochs": 1}).fit(dr.open_dataset(first, columns=columns), validation=frame)
+        for _ in range(2)
+    )
+    by_name.partial_fit(frame)
+    right.partial_fit(dr.from_table(frame, columns))
+    np.testing.assert_array_equal(by_name.coef_, right.coef_)
 
 
 def test_columns_of_any_name(tmp_path):

@@ -61,6 +61,13 @@ def test_values_for_missing_ones_are_recorded(tmp_path):
     assert dr.open_dataset(path, null="mean").constants == again.constants
     with pytest.raises(UsageError, match="the mean"):
         dr.open_dataset(path, null="zero")
+    table = pq.read_table(path)
+    record = {b"dranking.fill": table.schema.metadata[b"dranking.constants"]}
+    earlier = table.replace_schema_metadata(record)
+    written(path, earlier)
+    for again in (lambda: dr.open_dataset(path), lambda: from_table(earlier)):
+        with pytest.raises(DataError, match=r"an earlier version .*write_parquet from its source"):
+            again()
 
 
 def test_a_model_refuses_files_filled_with_other_values(tmp_path):

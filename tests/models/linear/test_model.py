@@ -108,6 +108,10 @@ WRONG_FILES = {
         changed(schema_version=SCHEMA_VERSION + 1, new_field={"a": 1}),
         f"model schema {SCHEMA_VERSION + 1} is newer .* upgrade dranking",
     ),
+    "older schema": (
+        changed(schema_version=SCHEMA_VERSION - 1, fill=None),
+        f"model schema {SCHEMA_VERSION - 1} is older .* train the model anew",
+    ),
     "no schema": (changed(schema_version=None), "schema_version"),
     "schema 0": (changed(schema_version=0), "schema_version"),
     "another kind": (changed(kind="bilinear"), "kind"),

@@ -12,6 +12,7 @@ import pytest
 from scipy import sparse
 
 import dranking as dr
+from dranking.data.tables.in_memory import rows_in_memory
 from dranking.data.tables.numeric_values import less_origins
 from dranking.errors import DataWarning
 from dranking.models.scorers import needed_columns
@@ -250,6 +251,26 @@ def test_searches_and_batches_train_on_differences_made_by_hand():
     plain, ranker = dr.SPD().partial_fit(by_hand(TRAIN)), dr.SPD().partial_fit(TRAIN, shift="auto")
     np.testing.assert_array_equal(ranker.coef_, plain.coef_)
     np.testing.assert_array_equal(ranker.partial_fit(LATER).coef_, plain.partial_fit(later).coef_)
+    with pytest.warns(DataWarning, match="shift: nothing was subtracted from .* first data"):
+        plain.partial_fit(later, shift="auto")
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint16", "int32", "float64", "float32", "float16"])
+def test_only_floats_that_may_have_lost_digits_are_refused(kind):
+    values = np.arange(60).astype(kind)
+    ids = np.arange(60) // 6
+    rows = pa.table({"qid": ids, "relevance": ids, "x": values})
+    ways = (
+        lambda: dr.from_table(rows, dr.Columns(origins={"x": 7.0})),
+        lambda: rows_in_memory(values[:, None], None, ids, origins={"f1": 7.0}),
+    )
+    for way in ways:
+        if kind in ("float32", "float16"):
+            with pytest.raises(dr.DataError, match="lost digits already.*whole numbers or"):
+                way()
+        else:
+            found = np.concatenate([block.features for block in way().read_blocks()])
+            np.testing.assert_array_equal(found[:, 0], np.arange(60) - 7)
 
 
 def test_values_without_their_record_are_not_taken_for_raw_ones(tmp_path):

@@ -13,8 +13,8 @@ from tests.rankrls.statistics.stores import blocks_of, edited, written
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"schema_version": 6}, "statistics store schema 6 is newer.*upgrade"),
-        ({"schema_version": 1}, "statistics store schema 1 is older.*build the statistics anew"),
+        ({"schema_version": 7}, "statistics store schema 7 is newer.*upgrade"),
+        ({"schema_version": 5}, "statistics store schema 5 is older.*build the statistics anew"),
         ({"format": "dranking-dataset"}, "not the manifest of a statistics store"),
         ({"feature_names": ["a", "a", "b", "c"]}, "unique; 1 occur more than once: a"),
         ({"sparse": "no"}, "sparse: "),
