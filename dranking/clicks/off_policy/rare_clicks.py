@@ -41,8 +41,8 @@ from dranking.metrics.comparison.confidence_sequences import BETS, roots_of_mixt
 
 Array = NDArray[np.float64]
 
-_LEAST_KEPT = 0.1
-"""Least share of the capital that a click leaves, as of bets on judged queries."""
+_LEAST_KEPT = 0.1 - 1e-9
+"""Least share of the capital that a click leaves, as of bets on judged queries: a tenth, rounded."""
 
 
 def lower_end(values: QueryValues, found: OffPolicyValue, level: float) -> float:
