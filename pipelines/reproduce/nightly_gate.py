@@ -34,7 +34,11 @@ test on the values of the queries. Two documents are exchanged, queries have une
 and clicks have a rate of .1 to .001, in a tenth of the years. A click at position 10 counts as much
 as ten at position 1, so that values are rare and large where these two are exchanged: gains, if the
 challenger moves the tenth document *up*, and losses, if the champion has it first and the
-challenger moves it *down*. Power is that against the exchange of two documents of which the one
+challenger moves it *down*. The relevance of both documents has one distribution over queries. In
+*few good queries*, in a fortieth of the years, the lower document is good for few queries and the
+other one for all alike, with the same mean; no log knows of good queries that it lacks. Queries
+have so many sessions that the code covers both documents. The margin of the interval is that of
+Student's test; the gate has the wider one of the bootstrap-t. Power is that against the exchange of two documents of which the one
 that the challenger puts first is clicked twice as often.
 """
 
