@@ -34,19 +34,24 @@ test on the values of the queries. Two documents are exchanged, queries have une
 and clicks have a rate of .1 to .001, in a tenth of the years. A click at position 10 counts as much
 as ten at position 1, so that values are rare and large where these two are exchanged: gains, if the
 challenger moves the tenth document *up*, and losses, if the champion has it first and the
-challenger moves it *down*. Power is that against the exchange of two documents of which the one
+challenger moves it *down*. The relevance of both documents has one distribution over queries. In
+*few good queries*, in a fortieth of the years, the lower document is good for few queries and the
+other one for all alike, with the same mean; no log knows of good queries that it lacks. Queries
+have so many sessions that the code covers both documents. The margin of the interval is that of
+Student's test; the gate has the wider one of the bootstrap-t. Power is that against the exchange of two documents of which the one
 that the challenger puts first is clicked twice as often.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from dranking.cli.output import print_json, print_table, progress_shown
@@ -62,6 +67,13 @@ from pipelines.script import run_script
 SIZES: Final = (30, 200, 1000)
 MANY: Final = 5_000
 CLICK_SIZES: Final = (50, 200, 1000)
+
+ALIKE: Final = (0.5, 0.5)
+FEW: Final = {"few good": (2.0, 0.2), "1 in 20": (1e4, 1e-4)}
+"""First parameters of the beta distributions of relevance over queries, of both documents."""
+
+ClickCase: TypeAlias = tuple[list[dict[str, Any]], float, int, tuple[float, float]]
+"""Rows of both moves, rate of clicks, lower position, and shapes of the relevance."""
 
 
 def pools(folder: Path | None) -> dict[str, Array]:
@@ -88,6 +100,47 @@ def pools(folder: Path | None) -> dict[str, Array]:
     return {name: values.astype(np.float32) for name, values in found.items()}
 
 
+def click_sessions(n_queries: int, position: int) -> NDArray[np.int64]:
+    """(n_queries,) sessions of queries with Zipf traffic.
+
+    Each query has enough for the code to cover a document at a position that 1 in `position` looks
+    at (`dranking.clicks.off_policy.off_policy.LEAST_EXAMINED`).
+    """
+    by_rank = 1000 / np.arange(1, n_queries + 1) ** 0.7
+    return np.maximum(by_rank, max(position, 2)).astype(np.int64)
+
+
+def click_ends(
+    clicks: NDArray[np.int64],
+    sessions: NDArray[np.int64],
+    position: int,
+    sign: float,
+    level: float,
+) -> dict[str, Array]:
+    """(n_samples,) lower ends of the difference of pages with two documents exchanged, by test.
+
+    `clicks` (2, n_samples, n_queries) are those on the documents at positions 1 and `position` of
+    all `sessions`; `sign` is 1 if the challenger moves the second one up, and -1 if it moves it
+    down.
+    """
+    looks, n_queries = np.array([1.0, 1.0 / position]), len(sessions)
+    shares, traffic = sessions / sessions.sum(), float(sessions.sum())
+    degrees = 1 / np.square(shares).sum() - 1
+    per_click = sign * (1 - looks[1]) * np.array([-1.0, 1.0]) / looks
+    values = np.tensordot(per_click, clicks, 1) / sessions
+    mean = values @ shares
+    influence = shares * (values - mean[:, None]) / (1 - shares)
+    variance = (n_queries - 1) / n_queries * np.square(influence).sum(axis=1)
+    margin = special.stdtrit(degrees, 1 - level) * np.sqrt(variance)
+    totals = clicks.sum(axis=2).T
+    end = end_of_bets(per_click, totals, np.zeros(2), looks * traffic, 0.0, traffic, level)
+    of_clicks = totals @ np.square(per_click) / traffic**2
+    return {
+        "clicks": widened(mean, end, margin, variance, of_clicks),
+        "Student": mean - margin,
+    }
+
+
 def clicks_win(
     rng: np.random.Generator,
     n_samples: int,
@@ -95,40 +148,28 @@ def clicks_win(
     rate: float,
     position: int,
     level: float,
+    shapes: tuple[float, float] = ALIKE,
     better: tuple[float, float] = (1.0, 1.0),
 ) -> dict[str, Mask]:
     """(2, n_samples) whether each test promotes a page with two documents exchanged, by test.
 
     They are at positions 1 and `position`, and the challenger moves the second one up, or down; k
-    is looked at with probability 1 / k. The rates of clicks of queries have the mean `rate`, times
-    `better` for the second document that moves up, and for that which moves down. Query i has
-    1000 / i^.7 sessions.
+    is looked at with probability 1 / k. The rates of clicks of queries have a beta distribution
+    with the mean `rate` and the first parameter of `shapes` for each document, times `better` for
+    the second document that moves up, and for that which moves down.
     """
-    looks = np.array([1.0, 1.0 / position])
-    sessions = np.maximum(1000 / np.arange(1, n_queries + 1) ** 0.7, 2).astype(np.int64)
-    shares, traffic = sessions / sessions.sum(), float(sessions.sum())
-    degrees = 1 / np.square(shares).sum() - 1
-    rates = rng.beta(0.5, 0.5 / rate - 0.5, size=(2, n_samples, n_queries))
+    sessions = click_sessions(n_queries, position)
+    rates = [rng.beta(a, a / rate - a, size=(n_samples, n_queries)) for a in shapes]
     first = rng.binomial(sessions, rates[0])
     second = {
-        times: rng.binomial(sessions, looks[1] * np.minimum(times * rates[1], 1.0))
+        times: rng.binomial(sessions, np.minimum(times * rates[1], 1.0) / position)
         for times in dict.fromkeys(better)
     }
     won: dict[str, list[Mask]] = {"clicks": [], "Student": []}
     for sign, times in zip((1.0, -1.0), better, strict=True):
         clicks = np.stack([first, second[times]])
-        per_click = sign * (1 - looks[1]) * np.array([-1.0, 1.0]) / looks
-        values = np.tensordot(per_click, clicks, 1) / sessions
-        mean = values @ shares
-        influence = shares * (values - mean[:, None]) / (1 - shares)
-        variance = (n_queries - 1) / n_queries * np.square(influence).sum(axis=1)
-        margin = special.stdtrit(degrees, 1 - level) * np.sqrt(variance)
-        totals = clicks.sum(axis=2).T
-        examined = looks * traffic
-        end = end_of_bets(per_click, totals, np.zeros(2), examined, 0.0, traffic, level)
-        of_clicks = totals @ np.square(per_click) / traffic**2
-        won["clicks"].append(widened(mean, end, margin, variance, of_clicks) > 0)
-        won["Student"].append(mean > margin)
+        for rule, ends in click_ends(clicks, sessions, position, sign, level).items():
+            won[rule].append(ends > 0)
     return {rule: np.stack(each) for rule, each in won.items()}
 
 
@@ -167,15 +208,15 @@ def better_challengers(pool: Array, n_years: int) -> Iterator[dict[str, Any]]:
                 yield row
 
 
-def click_promotions(n_years: int) -> Iterator[dict[str, Any]]:
+def click_promotions(n_years: int, cases: Iterable[ClickCase]) -> Iterator[dict[str, Any]]:
     """Rows about the gate on clicks: false promotions a year of daily tests."""
-    for rows, of_case in _click_cases():
+    for rows, rate, position, shapes in cases:
         for n_queries in CLICK_SIZES:
             rng = np.random.default_rng(0)
             counts = {rule: np.zeros((2, n_years)) for rule in ("clicks", "Student")}
             for _ in range(NIGHTS):
                 for rule, won in clicks_win(
-                    rng, n_years, n_queries, *of_case, BUDGET / NIGHTS
+                    rng, n_years, n_queries, rate, position, BUDGET / NIGHTS, shapes
                 ).items():
                     counts[rule] += won
             for rule, promotions in counts.items():
@@ -186,22 +227,32 @@ def click_promotions(n_years: int) -> Iterator[dict[str, Any]]:
 
 def click_power(n_samples: int) -> Iterator[dict[str, Any]]:
     """Rows about the gate on clicks: power against a document that is clicked twice as often."""
-    for rows, of_case in _click_cases():
+    for rows, rate, position, shapes in click_cases():
         for every, n_tests in (("day", NIGHTS), ("month", 12)):
             for n_queries in CLICK_SIZES[1:]:
                 rng, level = np.random.default_rng(0), BUDGET / n_tests
-                found = clicks_win(rng, n_samples, n_queries, *of_case, level, (2.0, 0.5))
-                for rule, won in found.items():
+                of_case = (rate, position, level, shapes, (2.0, 0.5))
+                for rule, won in clicks_win(rng, n_samples, n_queries, *of_case).items():
                     for row, of_row in zip(rows, won, strict=True):
                         row[f"{every}: {rule}, {n_queries}"] = f"{of_row.mean():.2f}"
         yield from rows
 
 
-def _click_cases() -> Iterator[tuple[list[dict[str, Any]], tuple[float, int]]]:
-    """Rows of both moves, and rate of clicks and lower position, of all cases."""
+def click_cases() -> Iterator[ClickCase]:
+    """Documents whose relevance has one distribution over queries."""
     for position, rate in product((2, 10), (0.1, 0.01, 0.001)):
         of_case = {"positions": f"1, {position}", "clicks": rate}
-        yield [{**of_case, "moves": moves} for moves in ("up", "down")], (rate, position)
+        yield [of_case | {"moves": moves} for moves in ("up", "down")], rate, position, ALIKE
+
+
+def few_good_cases() -> Iterator[ClickCase]:
+    """Documents of equal mean relevance, the lower one of which is good for few queries."""
+    for position, (name, rate) in product(
+        (2, 10), (("few good", 0.1), ("few good", 0.01), ("1 in 20", 0.05))
+    ):
+        of_case = {"positions": f"1, {position}", "clicks": rate, "relevance": name}
+        rows = [of_case | {"whose": whose} for whose in ("challenger's", "champion's")]
+        yield rows, rate, position, FEW[name]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -223,7 +274,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tables["many"] = list(false_promotions(found, fewer, [MANY], WAYS[1:]))
         pool = found.get("MQ2008", found["normal"])
         tables["better"] = list(better_challengers(pool, fewer))
-        tables["clicks"] = list(click_promotions(fewer))
+        tables["clicks"] = list(click_promotions(fewer, click_cases()))
+        tables["few good queries"] = list(
+            click_promotions(max(given.years // 40, 2), few_good_cases())
+        )
         tables["power on clicks"] = list(click_power(given.years))
     if given.json:
         print_json({"years": given.years, "budget": BUDGET, **tables})

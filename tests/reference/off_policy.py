@@ -97,7 +97,7 @@ def capital_against(mean, documents, constant, traffic):
     for bet in BETS:
         log = bet * (constant - traffic * mean)
         for weight, clicks, by_trust, examined in documents:
-            if 1.0 + bet * weight < 0.1:
+            if 1.0 + bet * weight < 0.1 - 1e-9:  # 1 - .9 is below .1 in floating point
                 log += bet * weight * examined
             else:
                 log += clicks * math.log(1.0 + bet * weight) - bet * weight * by_trust

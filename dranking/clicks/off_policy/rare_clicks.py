@@ -21,7 +21,9 @@ its clicks. Bets and such documents are chosen by impressions, never by clicks.
 
 The other errors are those of propensities, of users who come back, and of the queries, whose values
 differ. Their variance is that of the mean less that of independent clicks, sum_d w_d^2 C_d / T^2,
-and the same share of the squared width of the interval at the level is added to that of the bets.
+and its share of the variance, times the whole squared width of the interval at the level, is added
+to the square of that of the bets. The spread of queries does not know of few good queries that the
+log lacks by chance, and neither does this lower end.
 
 References
 ----------
@@ -41,8 +43,8 @@ from dranking.metrics.comparison.confidence_sequences import BETS, roots_of_mixt
 
 Array = NDArray[np.float64]
 
-_LEAST_KEPT = 0.1
-"""Least share of the capital that a click leaves, as of bets on judged queries."""
+_LEAST_KEPT = 0.1 - 1e-9
+"""Least share of the capital that a click leaves, as of bets on judged queries: a tenth, or so."""
 
 
 def lower_end(values: QueryValues, found: OffPolicyValue, level: float) -> float:

@@ -157,7 +157,7 @@ def statement_of_entry(entry: Entry, ledger: Ledger) -> str:
 def _found(test: GateTest | Entry, metric: str) -> str:
     """The improvement that the queries of a test find, in words."""
     queries = queries_text(test.n_queries, test.n_effective)
-    if test.error == 0.0:
+    if test.error == 0.0 and test.kind == "bets":
         return f"{metric} differs by the same on all queries, so that nothing can be said of power"
     if test.detectable is None:
         return f"{queries} find no improvement at this level"
@@ -239,7 +239,8 @@ def _last_test(registry: Registry, champion: str, metric: str) -> str:
     """The power of the last test by a measure that versions do not keep, such as clicks."""
     for entry in reversed(registry.ledger.entries):
         if entry.metric == metric:
-            return f"in the last test, {_found(entry, metric)}"
+            at_level = f"at level {entry.level:.2g} ({entry.every})"
+            return f"in the last test, {at_level}, {_found(entry, metric)}"
     return f"version {champion} has no measures by {metric}, and no test by it tells its power"
 
 

@@ -34,7 +34,7 @@ from dranking.clicks.evaluation import values_of_pages
 from dranking.clicks.off_policy.off_policy import QueryValues
 from dranking.clicks.off_policy.off_policy_value import OffPolicyValue, off_policy_value
 from dranking.clicks.off_policy.rare_clicks import lower_end
-from dranking.clicks.propensities.propensities import load_propensities
+from dranking.clicks.propensities.propensities import Propensities, load_propensities
 from dranking.errors import DataError
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes
@@ -104,8 +104,10 @@ def judge_on_clicks(
         reasons.append(at_least("minimum_score", value, rules.minimum_score, clicks.reward))
     if against is not None:
         left = allowance_of(rules, run.registry.ledger, run.run_id, against)
+        values = _unpacked(_values_file(run))
+        propensities = load_propensities(clicks.propensities)
         try:
-            found, test = _against(run, clicks, left, evaluated.metrics)
+            found, test = _against(rules, clicks, (values, propensities), left, evaluated.metrics)
             reasons += found
         except DataError as error:  # too few queries, or too little is covered
             reasons.append(Reason("min_covered", False, 0.0, clicks.min_covered, str(error)))
@@ -115,8 +117,9 @@ def judge_on_clicks(
 
 
 def _against(
-    run: Run,
+    rules: GateConfig,
     clicks: ClicksConfig,
+    measured: tuple[QueryValues, Propensities],
     left: Allowance | None,
     means: Mapping[str, Mapping[str, float | None]],
 ) -> tuple[list[Reason], GateTest | None]:
@@ -127,10 +130,9 @@ def _against(
     DataError
         If the clicks say too little about the difference.
     """
-    rules, name = run.config.gate, f"difference of {clicks.reward}"
-    values = _unpacked(read_bytes(_values_file(run)))
-    found = _value(run, clicks, values, rules.confidence)
-    n_clicks = int(values.clicks.sum())
+    name = f"difference of {clicks.reward}"
+    found = _value(rules, clicks, measured, rules.confidence)
+    n_clicks = int(measured[0].clicks.sum())
     covered = (
         f"{name} to the champion, {found.covered:.0%} of it covered by clicks ({n_clicks:,} on "
         "documents that they place differently)"
@@ -144,8 +146,8 @@ def _against(
         return [*reasons, Reason("false_promotions_per_year", True, found.lower, 0.0, text)], None
     if not left.level:
         return [*reasons, postponed(left, f"{covered}: {counted}")], None
-    at_level = _value(run, clicks, values, max(1.0 - 2.0 * left.level, 1e-9))
-    low = lower_end(values, at_level, left.level)
+    at_level = _value(rules, clicks, measured, max(1.0 - 2.0 * left.level, 1e-9))
+    low = lower_end(measured[0], at_level, left.level)
     text = f"{covered}: {counted}, approximate lower end {low:+.4f}, above 0 at {left.text}"
     reason = Reason("false_promotions_per_year", low > 0, low, 0.0, text)
     return [*reasons, reason], _test(rules, left, found, low)
@@ -184,13 +186,14 @@ def _test(rules: GateConfig, left: Allowance, found: OffPolicyValue, low: float)
 
 
 def _value(
-    run: Run, clicks: ClicksConfig, values: QueryValues, confidence: float
+    rules: GateConfig,
+    clicks: ClicksConfig,
+    measured: tuple[QueryValues, Propensities],
+    confidence: float,
 ) -> OffPolicyValue:
     """The mean of the differences that `evaluate_on_clicks` has kept, with an interval."""
-    rules: GateConfig = run.config.gate
     return off_policy_value(
-        values,
-        load_propensities(clicks.propensities),
+        *measured,
         f"difference of {clicks.reward}",
         least_covered=clicks.min_covered,
         max_missing=clicks.max_missing,
@@ -216,6 +219,20 @@ def _packed(values: QueryValues) -> bytes:
     return buffer.getvalue()
 
 
-def _unpacked(content: bytes) -> QueryValues:
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        return QueryValues(**{f.name: stored[f.name] for f in fields(QueryValues)})
+def _unpacked(file: Place) -> QueryValues:
+    """The values of a file that `_packed` made; an earlier version may have written fewer arrays.
+
+    Raises
+    ------
+    DataError
+        If arrays are missing.
+    """
+    with np.load(io.BytesIO(read_bytes(file)), allow_pickle=False) as stored:
+        names = [field.name for field in fields(QueryValues)]
+        missing = [name for name in names if name not in stored]
+        if missing:
+            raise DataError(
+                f"{file} has no {', '.join(missing)}: an earlier version of dranking wrote it. "
+                "Run dranking retrain with --from evaluate, which estimates the values again."
+            )
+        return QueryValues(**{name: stored[name] for name in names})

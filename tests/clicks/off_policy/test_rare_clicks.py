@@ -64,8 +64,19 @@ def test_no_more_than_the_level_of_all_outcomes_lie_above_the_mean(relevance):
     assert chances @ capital <= 1.0 + 1e-12
 
 
-def test_the_end_has_every_document_that_differs():
-    """Trust bias, and a document that is not covered, against plain loops over documents."""
+def test_a_click_that_leaves_a_tenth_is_bet_on():
+    """1 - .9 lies below .1 in floating point."""
+    rest = np.array([2]), np.zeros(1), np.array([50.0]), 0.0, 100.0, LEVEL
+    exact, beside = (float(end_of_bets(np.array([w]), *rest)) for w in (-1.0, 1e-12 - 1.0))
+    assert exact == pytest.approx(beside, abs=1e-9)
+
+
+@pytest.mark.parametrize(("reward", "n_rankers"), [("dcg@3", 2), ("clicks@3", 2), ("clicks@3", 1)])
+def test_the_end_has_every_document_that_differs(reward, n_rankers):
+    """Trust bias, and a document that is not covered, against plain loops over documents.
+
+    Clicks by trust on the pages of one ranker are the part of its value that no click enters.
+    """
     rng = np.random.default_rng(2)
     orders = [[rng.permutation(7).tolist() for _ in range(25)] for _ in range(2)]
     rows = [
@@ -74,17 +85,18 @@ def test_the_end_has_every_document_that_differs():
         for k, d in enumerate(rng.permutation(6)[:4])
         for n in [int(rng.integers(5, 60))]
     ]
-    found = query_values(
-        counts_of(rows), BIASED, parse_reward("dcg@3"), *(pages_of(each) for each in orders)
-    )
-    values, documents, total = [1 / np.log2(i + 2) for i in range(3)], [], 0.0
+    pages = [pages_of(each) for each in orders[:n_rankers]]
+    found = query_values(counts_of(rows), BIASED, parse_reward(reward), *pages)
+    values = A[:3] if reward == "clicks@3" else [1 / np.log2(i + 2) for i in range(3)]
+    documents, total, by_trust = [], 0.0, 0.0
     for query, (page, other) in enumerate(zip(*orders, strict=True)):
         own = rows_of_query(rows, query)
         traffic = max(n for _, _, n, _ in own)
-        pair = page[:3], other[:3], own, A, B, values
+        pair = page[:3], other[:3] if n_rankers == 2 else [], own, A, B, values
         total += traffic * plain.ends_of_difference(*pair)[0]
         documents += plain.documents_of_difference(*pair, traffic)
-    constant = total - sum(w * (c - b) for w, c, b, _ in documents)
+        by_trust += traffic * sum(B[:3]) * (n_rankers == 1)
+    constant = total - sum(w * (c - b) for w, c, b, _ in documents) + by_trust
     assert len(found.per_click) == len(documents) > 40
     value = off_policy_value(found, BIASED, "x", confidence=0.9, least_covered=0.0)
     expected = plain.end_of_bets(documents, constant, float(found.traffic.sum()), LEVEL)

@@ -1,12 +1,20 @@
 """The simulation of the nightly gate: its bets, levels and distributions, and a few years."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from dranking.clicks.off_policy.off_policy import query_values
+from dranking.clicks.off_policy.off_policy_value import off_policy_value
+from dranking.clicks.off_policy.rare_clicks import lower_end
+from dranking.clicks.off_policy.rewards import parse_reward
+from dranking.clicks.propensities.propensities import given_propensities
 from pipelines.reproduce import gate_years, nightly_gate
+from tests.clicks.made import counts_of
+from tests.clicks.off_policy.test_off_policy import pages_of
 from tests.reference.bets import final_capital
 
 
@@ -28,6 +36,39 @@ def test_tables_of_a_few_years(monkeypatch, capsys):
     rare = {row["clicks"]: row for row in found["clicks"] if row["moves"] == "down"}[0.001]
     assert float(rare["Student, 200"].split()[0]) > 1  # of 10, at levels of .5 a year
     assert rare["clicks, 200"] == "0.000 +- 0.000"
+    few = {(row["whose"], row["relevance"]): row for row in found["few good queries"]}
+    assert float(few["champion's", "1 in 20"]["clicks, 50"].split()[0]) > 0.1  # of 10
+    assert few["challenger's", "1 in 20"]["clicks, 50"] == "0.000 +- 0.000"
+
+
+@pytest.mark.parametrize("shape", [1e-4, 0.2, 0.5, 2.0, 1e4])
+def test_relevance_has_the_mean_that_is_asked_for(shape):
+    rates = np.random.default_rng(0).beta(shape, shape / 0.05 - shape, size=100_000)
+    assert rates.mean() == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / 100_000))
+    assert np.quantile(rates, 0.94) < 0.06 or shape in (0.2, 0.5, 2.0)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_ends_of_the_simulation_are_those_of_the_code(sign):
+    """One log, counted, with Student's margin in the place of the bootstrap's."""
+    sessions = nightly_gate.click_sessions(1000, 10)[50::19]
+    n, level, rng = len(sessions), 0.05, np.random.default_rng(2)
+    clicks = np.stack([rng.binomial(sessions, each) for each in (0.1, 0.02)])
+    rows = [
+        (q, d, 0, 0, 0, position, sessions[q], clicks[d, q])
+        for q in range(n)
+        for d, position in ((0, 1), (1, 10))
+    ]
+    orders = [[first, *range(2, 10), 1 - first] for first in ((1, 0) if sign > 0 else (0, 1))]
+    known = given_propensities([1 / k for k in range(1, 11)])
+    pages = (pages_of([order] * n, 10) for order in orders)
+    values = query_values(counts_of(rows), known, parse_reward("clicks@10"), *pages)
+    found = off_policy_value(values, known, "x", confidence=1 - 2 * level, n_resamples=100)
+    student = found.lower - found.standard_error * stats.t.ppf(1 - level, found.n_effective - 1)
+    ends = nightly_gate.click_ends(clicks[:, None], sessions, 10, sign, level)
+    assert ends["Student"] == pytest.approx([student])
+    low = lower_end(values, replace(found, interval=(student, np.inf)), level)
+    assert ends["clicks"] == pytest.approx([low])
 
 
 @pytest.mark.parametrize("name", ["normal", "tied", "log-normal losses", "rare losses"])

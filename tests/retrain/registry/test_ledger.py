@@ -181,6 +181,7 @@ def test_the_sentence_of_a_test_says_level_budget_and_power():
         ({"detectable": None}, "100 queries find no improvement at this level"),
         ({"error": 0.0}, "differs by the same on all queries, so that nothing can be said"),
         ({"kind": "interval", "accepted": True}, "accepted at level 0.001 (day, approximate); "),
+        ({"kind": "interval", "error": 0.0}, "100 queries find 0.02 with power 0.8"),
     ):
         other = entry(**facts)
         assert said in statement_of_entry(other, Ledger(entries=(other,)))
@@ -273,7 +274,10 @@ FORECASTS = {
         f"{TODAY + (7 - TODAY.weekday()) * DAY:%Y-%m-%d}"),
     "clicks, of which versions have no measures": (
         {"metric": "ndcg@3"}, [entry(TODAY - 9 * DAY, metric="ndcg@3")], "",
-        "spent; in the last test, 100 queries find 0.02 with power 0.8"),
+        "spent; in the last test, at level 0.001 (day), 100 queries find 0.02 with power 0.8"),
+    "clicks before the first test by them": (
+        {"metric": "ndcg@3"}, [entry(TODAY - 9 * DAY)], "",
+        "spent; version 000001 has no measures by ndcg@3, and no test by it tells its power"),
     "its own test, after a kill": (
         {"max_query_weight": 3.0}, [entry(TODAY, 0.0137, "own")], "own",
         "level 0.014 (day), 0 of this year's budget spent; 80 queries find "),

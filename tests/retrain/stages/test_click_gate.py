@@ -147,6 +147,12 @@ def test_thin_clicks_keep_the_champion(shop):
     assert registry.aliases.champion == "000001"
     assert not registry.ledger.entries
 
+    [kept] = shop.folder.glob(f"work/runs/{outcome.run_id}/click-values.npz")
+    arrays = np.load(kept)
+    np.savez(kept, **{name: arrays[name] for name in arrays if name != "per_click"})
+    with pytest.raises(DataError, match=r"no per_click: .* --from evaluate"):
+        shop.night(*ON_CLICKS, from_stage="gate")
+
 
 def test_clicks_of_the_training_are_not_judged_on(shop):
     shop.deliver_nights(2)
