@@ -50,7 +50,8 @@ LEAST, MOST = " (least)", " (most)"
 class RunRules:
     """How documents and queries count that only the run or only the judgements have.
 
-    The defaults are those of trec_eval, ir_measures and ranx.
+    The defaults are those of trec_eval. ir_measures counts judged queries that the run lacks as 0,
+    and ranx does so with ``make_comparable``: ``all_queries=True``.
 
     Attributes
     ----------
@@ -94,7 +95,8 @@ class RunCounts:
     n_queries
         Queries that are evaluated.
     n_queries_not_in_run
-        Judged queries that the run lacks: left out, or evaluated as queries with no document.
+        Judged queries that the run lacks: left out, or evaluated as queries with no document. A
+        dictionary or JSON object may have a query with no document, which is evaluated so.
     n_queries_not_judged
         Queries of the run that have no judgement, which are left out.
     n_retrieved
@@ -217,8 +219,10 @@ def join(run: Rows, judgements: Rows, rules: RunRules) -> JudgedRun:
     Raises
     ------
     DataError
-        If a document stands twice for a query, or no query is in both.
+        If a document stands twice for a query, nothing is judged, or no query is in both.
     """
+    if not len(judgements.number):
+        raise DataError(f"{judgements.where}: no query has a judged document.")
     n = len(run.number)
     (run_query, run_document), (of_query, of_document) = run.coded, judgements.coded
     query, query_ids = _shared(run_query, of_query)
@@ -231,14 +235,16 @@ def join(run: Rows, judgements: Rows, rules: RunRules) -> JudgedRun:
     grades = np.concatenate([np.append(judgements.number, np.nan)[at], judgements.number])
     retrieved = np.arange(len(keys)) < n
     rows = np.concatenate([retrieved[:n], missing])
-    in_run, judged = np.zeros((2, len(query_ids)), dtype=np.bool_)
-    in_run[query[:n]], judged[query[n:]] = True, True
+    # The queries of the run come first, those without any document among them.
+    in_run = np.arange(len(query_ids)) < len(run_query.dictionary)
+    judged = np.zeros(len(query_ids), dtype=np.bool_)
+    judged[query[n:]] = True
     evaluated = judged if rules.all_queries else judged & in_run
     if not (judged & in_run).any():
         raise DataError(
             f"no query of {run.where} is judged in {judgements.where}: the one has query "
-            f"{run.query[0].as_py()!r}, the other {judgements.query[0].as_py()!r}. Are the ids "
-            "written alike?"
+            f"{run_query.dictionary[0].as_py()!r}, the other {judgements.query[0].as_py()!r}. Are "
+            "the ids written alike?"
         )
     rows &= evaluated[query]
     counts = RunCounts(

@@ -143,7 +143,8 @@ def evaluate(
         judgements, and ``standard`` elsewhere.
     rules
         How documents and queries count that only a run or only its judgements have; None for the
-        rules of trec_eval, the defaults of `RunRules`.
+        defaults of `RunRules`, those of trec_eval. ir_measures counts judged queries that the run
+        lacks as 0, and ranx does so with ``make_comparable``: ``all_queries=True``.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 

@@ -74,6 +74,35 @@ def test_10000_cases_equal_trec_eval(level, skip):
     assert complete.metrics["map"] * n_judged == pytest.approx(frame["map"].sum(), rel=1e-12)
 
 
+def test_all_queries_count_as_in_ir_measures():
+    run, judged = random_case(300, seed=3)
+    measures = [ir_measures.AP, ir_measures.nDCG @ 5]
+    tool = ir_measures.calc_aggregate(measures, judged, run)
+    expected = [tool[measure] for measure in measures]
+    found = dr.evaluate(run, judged, ["map", "ndcg@5"], rules=dr.RunRules(all_queries=True))
+    assert list(found.metrics.values()) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("form", ["dictionary", "json"])
+def test_a_query_without_any_document_counts_0(form, tmp_path):
+    run = {"q": {}, "r": {"a": 1.0}, "s": {"a": 1.0}, "t": {}}
+    judged = {"q": {"a": 1}, "r": {"a": 1}, "s": {}}
+    # pytrec_eval may end the process for a query without any document.
+    tool = pytrec_eval.RelevanceEvaluator(judged, {"map"})
+    expected = tool.evaluate({**run, "q": {"other": 1.0}, "t": {"other": 1.0}})
+    given = run
+    if form == "json":
+        given = tmp_path / "run.json"
+        given.write_text(json.dumps(run))
+    found = dr.evaluate(given, judged, "map")
+    values = found.to_frame()["map"].to_dict()
+    assert values == {query: value["map"] for query, value in expected.items()} == {"q": 0, "r": 1}
+    assert (found.counts.n_queries_not_in_run, found.counts.n_queries_not_judged) == (0, 2)
+    assert dr.evaluate({"q": {}}, judged, "map").metrics == {"map": 0.0}
+    with pytest.raises(DataError, match="no query has a judged document"):
+        dr.evaluate(run, {"q": {}}, "map")
+
+
 DOCUMENTS = [f"d{n}" for n in range(7)]
 CASES = st.tuples(
     st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(0, 2), min_size=1, max_size=5),

@@ -80,7 +80,7 @@ def read_scores(
         return ScoreTable(query, number, document, where, line_place(content, where))
     if form == "json":
         rows = rows_of_dictionaries(_read_json(place), where)
-        return ScoreTable(rows.query, rows.number, rows.document, where)
+        return ScoreTable(rows.query, rows.number, rows.document, where, empty=rows.empty)
     ids = {qid, docid, *QUERY_NAMES, *DOCUMENT_NAMES} - {score}
     table = _read_table(place, form, ids, [score])
     return ScoreTable.from_table(table, qid, docid, where, SCORE if form == "directory" else score)
