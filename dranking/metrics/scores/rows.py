@@ -18,12 +18,12 @@ from dranking.data.tables.ids import as_ids, check_no_null
 from dranking.data.tables.numeric_values import as_numbers
 from dranking.errors import DataError, quoted
 
-QUERY_NAMES: Final = ("qid", "query_id", "q_id")
-DOCUMENT_NAMES: Final = ("docid", "doc_id")
+QUERY_NAMES: Final = ("qid", "query_id", "q_id", "query-id")
+DOCUMENT_NAMES: Final = ("docid", "doc_id", "corpus-id")
 SCORE_NAMES: Final = ("score",)
 GRADE_NAMES: Final = ("relevance", "rel", "grade", "label", "score")
-"""Columns of query ids, document ids, scores and grades, as dranking, ir_measures and ranx name
-them."""
+"""Columns of query ids, document ids, scores and grades, as dranking, ir_measures, ranx and
+BEIR name them."""
 
 NO_IDS: Final = pa.array([], pa.string())
 
