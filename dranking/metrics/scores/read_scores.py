@@ -219,10 +219,24 @@ def is_judgement_file(place: Place, names: Sequence[str] = ()) -> bool:
         return False
 
 
+def judgement_advice(place: Place) -> str:
+    """The forms of judgements, where a file is text without queries of LETOR; else no text."""
+    try:
+        form = score_form(place)
+        if form not in ("csv", "json lines") and (form != "trec" or b"qid:" in _beginning(place)):
+            return ""
+    except (DataError, OSError):
+        return ""
+    return (
+        " Judgements are lines of query, iteration, document and grade (TREC), or CSV of query_id, "
+        "doc_id, relevance and no other column."
+    )
+
+
 def _beginning(place: Place) -> bytes:
     """The first bytes of text, decompressed and without a byte order mark."""
     with open_input(place) as file:
-        content = file.read(BEGINNING)
+        content: bytes = file.read(BEGINNING)
     if content[:2] == b"\x1f\x8b":
         try:
             content = zlib.decompressobj(wbits=31).decompress(content)
