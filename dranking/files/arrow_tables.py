@@ -101,5 +101,12 @@ def _wait(gone: weakref.ref[Any]) -> None:
 
 
 def read_json_lines(source: Any) -> pa.Table:
-    """Read a JSON object from every line."""
-    return pyarrow.json.read_json(source, pyarrow.json.ReadOptions(use_threads=False))
+    """Read a JSON object from every line; texts stay texts, also where they look like dates."""
+    options = pyarrow.json.ReadOptions(use_threads=False)
+    table = pyarrow.json.read_json(source, options)
+    dates = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+    if not dates:
+        return table
+    source.seek(0)
+    texts = pa.schema([(name, pa.string()) for name in dates])
+    return pyarrow.json.read_json(source, options, pyarrow.json.ParseOptions(explicit_schema=texts))

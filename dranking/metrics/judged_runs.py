@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -14,30 +13,21 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dranking.data.blocks import QueryBlock
-from dranking.data.tables.any_table import is_dask, is_table
 from dranking.errors import DataError, UsageError, quoted
-from dranking.files.places import as_place
 from dranking.metrics.conventions import Convention
+from dranking.metrics.given_runs import as_judgements, as_run
 from dranking.metrics.measures.by_name import Measure, get_measures
 from dranking.metrics.per_query import PerQuery
-from dranking.metrics.scores.read_scores import is_judgement_file, read_judgements, read_scores
-from dranking.metrics.scores.rows import (
-    DOCUMENT_NAMES,
-    GRADE_NAMES,
-    QUERY_NAMES,
-    SCORE_NAMES,
-    Rows,
-    are_judgement_columns,
-    rows_of_dictionaries,
-    rows_of_table,
-)
-from dranking.metrics.scores.score_table import ScoreTable
+from dranking.metrics.scores.rows import Rows
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 RUN_METRICS = ("map", "mrr", "p@10", "ndcg@10")
 """Measures of a run beside judgements, where none are named."""
+
+BOUNDED_METRICS = ("mrr", "p@10")
+"""Measures of a run with ``unjudged="bounds"``, where none are named."""
 
 BOUNDED = ("p", "hit", "mrr", "rbp", "err")
 """Measures that need neither the number of relevant documents nor an ideal ranking."""
@@ -50,14 +40,16 @@ LEAST, MOST = " (least)", " (most)"
 class RunRules:
     """How documents and queries count that only the run or only the judgements have.
 
-    The defaults are those of trec_eval, ir_measures and ranx.
+    The defaults are those of trec_eval. ir_measures counts judged queries that the run lacks as 0,
+    and ranx does so with ``make_comparable``: ``all_queries=True``.
 
     Attributes
     ----------
     unjudged
         Retrieved documents without a judgement: ``irrelevant``; ``skip`` takes them out of the run,
         with those of a negative grade, as option -J of trec_eval does; ``bounds`` gives the values
-        with all of them irrelevant, and with all of them of the highest grade of the judgements.
+        with all of them irrelevant, and with all of them of the highest grade of the judgements;
+        judgements of a negative grade stay irrelevant in both.
     not_retrieved
         Judged documents that the run lacks: ``missed`` documents count among the relevant documents
         and in the ideal ranking, and gain nothing; ``last`` ranks them behind all others.
@@ -94,7 +86,8 @@ class RunCounts:
     n_queries
         Queries that are evaluated.
     n_queries_not_in_run
-        Judged queries that the run lacks: left out, or evaluated as queries with no document.
+        Judged queries that the run lacks: left out, or evaluated as queries with no document. A
+        dictionary or JSON object may have a query with no document, which is evaluated so.
     n_queries_not_judged
         Queries of the run that have no judgement, which are left out.
     n_retrieved
@@ -166,7 +159,7 @@ class JudgedRun:
 def evaluate_run(
     run: Any,
     judgements: Any,
-    metrics: str | Sequence[str],
+    metrics: str | Sequence[str] | None,
     convention: Convention,
     rules: RunRules,
 ) -> tuple[PerQuery, RunCounts]:
@@ -174,13 +167,16 @@ def evaluate_run(
 
     Parameters and errors are those of `dranking.evaluate`.
     """
-    measures = get_measures(metrics)
-    if rules.unjudged == "bounds":
+    bounds = rules.unjudged == "bounds"
+    measures = get_measures(metrics or (BOUNDED_METRICS if bounds else RUN_METRICS))
+    if bounds:
         _check_bounded(measures, convention)
     joined = join(as_run(run), as_judgements(judgements), rules)
+    if bounds:
+        _check_highest(measures, convention, joined.highest)
     names = [measure.name for measure in measures]
     found = _measured(joined, joined.block, names, convention)
-    if rules.unjudged != "bounds":
+    if not bounds:
         return found, joined.counts
     grades = joined.block.relevance
     best = np.where(np.isnan(grades), joined.highest, grades)
@@ -211,14 +207,31 @@ def _check_bounded(measures: Sequence[Measure], convention: Convention) -> None:
         )
 
 
+def _check_highest(measures: Sequence[Measure], convention: Convention, highest: float) -> None:
+    """Raise UsageError if a document of the highest grade is not relevant to some measure."""
+    for measure in measures:
+        level = measure.relevant_from or convention.relevant_from
+        wanted = f"from grade {level:g}"
+        if not measure.family.binary:  # err takes every grade above 0
+            level, wanted = np.nextafter(0, 1), "above grade 0"
+        if highest < level:
+            raise UsageError(
+                f"{measure.name}: no judgement is relevant {wanted}, so that there is no highest "
+                f"grade to bound by; the highest is {highest:g}. Choose a lower relevance level, "
+                "or rules without bounds."
+            )
+
+
 def join(run: Rows, judgements: Rows, rules: RunRules) -> JudgedRun:
     """The documents of a run and of its judgements, as rules say that they count.
 
     Raises
     ------
     DataError
-        If a document stands twice for a query, or no query is in both.
+        If a document stands twice for a query, nothing is judged, or no query is in both.
     """
+    if not len(judgements.number):
+        raise DataError(f"{judgements.where}: no query has a judged document.")
     n = len(run.number)
     (run_query, run_document), (of_query, of_document) = run.coded, judgements.coded
     query, query_ids = _shared(run_query, of_query)
@@ -231,14 +244,16 @@ def join(run: Rows, judgements: Rows, rules: RunRules) -> JudgedRun:
     grades = np.concatenate([np.append(judgements.number, np.nan)[at], judgements.number])
     retrieved = np.arange(len(keys)) < n
     rows = np.concatenate([retrieved[:n], missing])
-    in_run, judged = np.zeros((2, len(query_ids)), dtype=np.bool_)
-    in_run[query[:n]], judged[query[n:]] = True, True
+    # The queries of the run come first, those without any document among them.
+    in_run = np.arange(len(query_ids)) < len(run_query.dictionary)
+    judged = np.zeros(len(query_ids), dtype=np.bool_)
+    judged[query[n:]] = True
     evaluated = judged if rules.all_queries else judged & in_run
     if not (judged & in_run).any():
         raise DataError(
             f"no query of {run.where} is judged in {judgements.where}: the one has query "
-            f"{run.query[0].as_py()!r}, the other {judgements.query[0].as_py()!r}. Are the ids "
-            "written alike?"
+            f"{run_query.dictionary[0].as_py()!r}, the other {judgements.query[0].as_py()!r}. Are "
+            "the ids written alike?"
         )
     rows &= evaluated[query]
     counts = RunCounts(
@@ -255,7 +270,10 @@ def join(run: Rows, judgements: Rows, rules: RunRules) -> JudgedRun:
     retrieved = (retrieved | (rules.not_retrieved == "last")) & ~skipped
     chosen = np.flatnonzero(rows)
     chosen = chosen[np.argsort(query[chosen], kind="stable")]
-    scores = np.concatenate([run.number, np.full(len(keys) - n, -np.inf)])
+    found = run.number
+    if rules.not_retrieved == "last":  # no retrieved document ties with these, also as float32
+        found = np.maximum(found, np.finfo(np.float32).min)
+    scores = np.concatenate([found, np.full(len(keys) - n, -np.inf)])
     starts = np.flatnonzero(np.diff(query[chosen], prepend=-1))
     block = QueryBlock(
         features=sparse.csr_array((len(chosen), 0), dtype=np.float32),
@@ -277,67 +295,3 @@ def _shared(one: pa.DictionaryArray, other: pa.DictionaryArray) -> tuple[Ints, p
     codes[new] = len(one.dictionary) + np.arange(new.sum())
     ids = pa.concat_arrays([one.dictionary, other.dictionary.filter(is_new)])
     return np.concatenate([one.indices.to_numpy(), codes[other.indices.to_numpy()]]), ids
-
-
-def is_run(value: Any) -> bool:
-    """Whether a value can be a run: scores by query and document, or a path of them."""
-    return (
-        isinstance(value, str | os.PathLike | ScoreTable | Rows)
-        or _is_dictionary(value)
-        or _is_list_of(value, "score")
-        or (not is_dask(value) and is_table(value))
-    )
-
-
-def is_judgements(value: Any) -> bool:
-    """Whether data are judgements of documents by id, and no rows with features.
-
-    A table is read as judgements if it has columns of query ids, document ids and grades, under the
-    names that `read_judgements` knows, and no other but ``iteration``.
-    """
-    if isinstance(value, Rows) or _is_dictionary(value) or _is_list_of(value, "relevance"):
-        return True
-    if isinstance(value, str | os.PathLike):
-        return is_judgement_file(as_place(value))
-    if is_dask(value) or not is_table(value):
-        return False
-    columns = getattr(value, "column_names", None)
-    return are_judgement_columns(getattr(value, "columns", ()) if columns is None else columns)
-
-
-def as_run(value: Any) -> Rows:
-    """The scores of a run."""
-    if isinstance(value, str | os.PathLike):
-        value = read_scores(value)
-    if isinstance(value, ScoreTable):
-        return value.rows
-    return _as_rows(value, SCORE_NAMES, "the run")
-
-
-def as_judgements(value: Any) -> Rows:
-    """The grades of judgements."""
-    if isinstance(value, str | os.PathLike):
-        return read_judgements(value)
-    return _as_rows(value, GRADE_NAMES, "the judgements")
-
-
-def _as_rows(value: Any, numbers: Sequence[str], where: str) -> Rows:
-    if isinstance(value, Rows):
-        return value
-    if _is_dictionary(value):
-        return rows_of_dictionaries(value if isinstance(value, Mapping) else value.to_dict(), where)
-    if _is_list_of(value, numbers[0]):
-        import pandas as pd
-
-        value = pd.DataFrame(value)
-    return rows_of_table(value, (QUERY_NAMES, DOCUMENT_NAMES, numbers), where)
-
-
-def _is_dictionary(value: Any) -> bool:
-    """Whether a value is a dictionary, or the Qrels or Run of ranx."""
-    return isinstance(value, Mapping) or type(value).__module__.startswith("ranx.")
-
-
-def _is_list_of(value: Any, number: str) -> bool:
-    """Whether a value is a list of named tuples of ir_measures."""
-    return isinstance(value, list | tuple) and bool(value) and hasattr(value[0], number)

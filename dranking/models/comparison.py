@@ -9,7 +9,7 @@ from dranking.metrics.comparison.compare import DEFAULT_RESAMPLES, Comparison, c
 from dranking.metrics.conventions import Convention
 from dranking.metrics.judged_runs import RunRules
 from dranking.metrics.per_query import PerQuery
-from dranking.models.evaluation import DEFAULT_METRICS, Evaluation, evaluate
+from dranking.models.evaluation import Evaluation, evaluate
 
 
 def compare(  # noqa: PLR0913 - one call with keywords, as `dranking compare` has options
@@ -17,7 +17,7 @@ def compare(  # noqa: PLR0913 - one call with keywords, as `dranking compare` ha
     b: Any,
     data: Any = None,
     *,
-    metrics: str | Sequence[str] = DEFAULT_METRICS,
+    metrics: str | Sequence[str] | None = None,
     convention: str | Convention | None = None,
     rules: RunRules | None = None,
     seed: int = 0,

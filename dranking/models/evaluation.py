@@ -12,14 +12,13 @@ from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary
-from dranking.metrics.judged_runs import (
-    RUN_METRICS,
-    RunCounts,
-    RunRules,
-    evaluate_run,
+from dranking.metrics.given_runs import (
+    is_dictionary_run,
     is_judgements,
+    is_labelled_table,
     is_run,
 )
+from dranking.metrics.judged_runs import RunCounts, RunRules, evaluate_run
 from dranking.metrics.measures.by_name import get_measures
 from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import ID_COLUMN, PerQuery
@@ -104,7 +103,7 @@ class Evaluation:
 def evaluate(
     model: Any,
     data: Any,
-    metrics: str | Sequence[str] = DEFAULT_METRICS,
+    metrics: str | Sequence[str] | None = None,
     convention: str | Convention | None = None,
     *,
     rules: RunRules | None = None,
@@ -137,13 +136,16 @@ def evaluate(
         which a run has scores.
     metrics
         A name, such as ``map`` or ``ndcg@10``, or several; see
-        `dranking.metrics.evaluate.evaluate_queries`.
+        `dranking.metrics.evaluate.evaluate_queries`. None means ``map``, ``mrr``, ``p@10`` and
+        ``ndcg@10`` for a run beside judgements (``mrr`` and ``p@10`` with bounds), and ``map``,
+        ``p@10``, ``mean_ndcg`` and ``ndcg@10`` elsewhere.
     convention
         One of `dranking.metrics.conventions.CONVENTIONS`. None means ``trec`` for a run beside
         judgements, and ``standard`` elsewhere.
     rules
         How documents and queries count that only a run or only its judgements have; None for the
-        rules of trec_eval, the defaults of `RunRules`.
+        defaults of `RunRules`, those of trec_eval. ir_measures counts judged queries that the run
+        lacks as 0, and ranx does so with ``make_comparable``: ``all_queries=True``.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -156,17 +158,20 @@ def evaluate(
         If the data has no queries or no labels, lacks features, does not fit the scores, or its
         scaling differs from the scaling that the model needs.
     """
-    if not isinstance(metrics, str) and not all(isinstance(name, str) for name in metrics):
+    if not all(isinstance(name, str) for name in ([] if metrics is None else metrics)):
         raise UsageError(
             "metrics are names, such as ['map', 'ndcg@10']. Grades and query ids belong to the "
             "data: evaluate(model, dranking.from_arrays(X, y, qid))."
         )
-    names = [measure.name for measure in get_measures(metrics)]
-    if is_run(model) and is_judgements(data):
-        chosen = RUN_METRICS if tuple(metrics) == DEFAULT_METRICS else metrics
+    if metrics is not None:
+        get_measures(metrics)  # a wrong name is an error before any work
+    judged = is_judgements(data)
+    if judged and is_run(model):
         how = get_convention(convention or RUN_CONVENTION)
-        found, counts = evaluate_run(model, data, chosen, how, rules or RunRules())
+        found, counts = evaluate_run(model, data, metrics, how, rules or RunRules())
         return Evaluation(found, counts=counts)
+    _check_no_run(model, data, judged)
+    names = [measure.name for measure in get_measures(metrics or DEFAULT_METRICS)]
     if rules is not None:
         raise UsageError("rules are those of a run beside judgements; other data has none.")
     how = get_convention(convention or DEFAULT_CONVENTION)
@@ -185,3 +190,18 @@ def evaluate(
     if not per_query.n_queries:
         raise DataError("the data has no queries; there is nothing to evaluate.")
     return Evaluation(per_query, overlap_of(scorer, per_query.query_ids, dataset, run))
+
+
+def _check_no_run(model: Any, data: Any, judged: bool) -> None:
+    """Raise UsageError for judgements without a run, and for a run beside rows of features."""
+    if judged and not is_labelled_table(data):
+        raise UsageError(
+            "judgements are for a run, which has scores by query and document id; a model, or "
+            "scores in the order of the data, need rows with features and labels in their place."
+        )
+    if not judged and is_dictionary_run(model):
+        raise UsageError(
+            "a run as a dictionary or list is for judgements of the same form, such as "
+            "{query: {document: grade}}. Beside rows with features, scores are a table of qid, "
+            "docid and score."
+        )

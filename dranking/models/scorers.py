@@ -20,11 +20,13 @@ from dranking.data.tables.columns import no_score_column
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, UsageError
+from dranking.files.places import as_place
 from dranking.ingestion.dask_collections import as_dataset
 from dranking.ingestion.open import open_dataset
 from dranking.ingestion.rows.row_rules import origins_of_columns, raw_columns_of
 from dranking.metrics.conventions import Convention
 from dranking.metrics.per_query import PerQuery
+from dranking.metrics.scores.read_scores import judgement_advice
 from dranking.models.given_scores import given_scores, map_given_scores, scores_beside
 from dranking.models.linear.evaluation import map_scored_blocks
 from dranking.models.linear.model import LinearModel
@@ -70,11 +72,18 @@ def judged_dataset(data: Any, *scorers: Any) -> Dataset:
         try:
             dataset = open_dataset(data, columns=needed_columns(scorers))
         except DataError as error:
+            if isinstance(data, str | os.PathLike) and all(map(is_scores, scorers)):
+                error = DataError(f"{error}{judgement_advice(as_place(data))}")
             raise _with_hint(error, *scorers) from error
     dataset.check_documents()
     if dataset.n_unlabelled == dataset.n_documents:
         raise DataError("the data has no labelled document; there is nothing to evaluate.")
     return dataset
+
+
+def is_scores(scorer: Any) -> bool:
+    """Whether a scorer is scores with or without ids, and no model and no name of a column."""
+    return not isinstance(scorer, str | LinearModel) and not hasattr(scorer, "predict")
 
 
 def needed_columns(scorers: Sequence[Any]) -> Columns:

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 import dranking as dr
 from dranking.errors import DataError, UsageError
+from dranking.files.places import as_place
 from dranking.metrics.conventions import adapted, get_convention
+from dranking.metrics.scores.read_scores import is_judgement_file
 from tests.reference import judged_runs as reference
 
 TREC = {
@@ -74,6 +76,35 @@ def test_10000_cases_equal_trec_eval(level, skip):
     assert complete.metrics["map"] * n_judged == pytest.approx(frame["map"].sum(), rel=1e-12)
 
 
+def test_all_queries_count_as_in_ir_measures():
+    run, judged = random_case(300, seed=3)
+    measures = [ir_measures.AP, ir_measures.nDCG @ 5]
+    tool = ir_measures.calc_aggregate(measures, judged, run)
+    expected = [tool[measure] for measure in measures]
+    found = dr.evaluate(run, judged, ["map", "ndcg@5"], rules=dr.RunRules(all_queries=True))
+    assert list(found.metrics.values()) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("form", ["dictionary", "json"])
+def test_a_query_without_any_document_counts_0(form, tmp_path):
+    run = {"q": {}, "r": {"a": 1.0}, "s": {"a": 1.0}, "t": {}}
+    judged = {"q": {"a": 1}, "r": {"a": 1}, "s": {}}
+    # pytrec_eval may end the process for a query without any document.
+    tool = pytrec_eval.RelevanceEvaluator(judged, {"map"})
+    expected = tool.evaluate({**run, "q": {"other": 1.0}, "t": {"other": 1.0}})
+    given = run
+    if form == "json":
+        given = tmp_path / "run.json"
+        given.write_text(json.dumps(run))
+    found = dr.evaluate(given, judged, "map")
+    values = found.to_frame()["map"].to_dict()
+    assert values == {query: value["map"] for query, value in expected.items()} == {"q": 0, "r": 1}
+    assert (found.counts.n_queries_not_in_run, found.counts.n_queries_not_judged) == (0, 2)
+    assert dr.evaluate({"q": {}}, judged, "map").metrics == {"map": 0.0}
+    with pytest.raises(DataError, match="no query has a judged document"):
+        dr.evaluate(run, {"q": {}}, "map")
+
+
 DOCUMENTS = [f"d{n}" for n in range(7)]
 CASES = st.tuples(
     st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(0, 2), min_size=1, max_size=5),
@@ -103,8 +134,13 @@ def test_every_measure_equals_plain_loops(convention, case, skip, last, level):
 def test_bounds_are_those_of_all_labels_of_the_unjudged(case):
     run, judged = case
     names = ["p@2", "hit@3", "mrr", "rbp", "err@4"]
-    found = dr.evaluate({"q": run}, {"q": judged}, names, rules=dr.RunRules(unjudged="bounds"))
     highest = max(judged.values())
+    rules = dr.RunRules(unjudged="bounds")
+    if highest < 1:
+        with pytest.raises(UsageError, match="no judgement is relevant from grade 1"):
+            dr.evaluate({"q": run}, {"q": judged}, "p@2", rules=rules)
+        return
+    found = dr.evaluate({"q": run}, {"q": judged}, names, rules=rules)
     for name in names:
         filled = {**dict.fromkeys(run, highest), **judged}
         assert found.metrics[f"{name} (least)"] == pytest.approx(
@@ -143,6 +179,10 @@ def columns(rows, *names):
     return pd.DataFrame(rows, columns=list(names))
 
 
+LABELLED = columns(
+    [("q1", "a", 1, 2.0), ("q1", "b", 0, 3.0), ("q2", "c", 1, 1.0), ("q2", "d", 0, 0.0)],
+    *("qid", "docid", "relevance", "score"),
+)
 FORMS = {
     "dictionaries": (RUN, JUDGED),
     "ir_measures": (
@@ -185,6 +225,11 @@ def written(folder, form):
             "mark": ("\ufeff" + RUN_TEXT, "\ufeff" + QRELS_TEXT.replace("\n", "\r\n")),
             "blank": ("\n" + RUN_TEXT, QRELS_TEXT.replace("\n", " \n\n")),
             "packed": (RUN_TEXT, QRELS_TEXT),
+            "trec.tsv": (RUN_TEXT.replace(" ", "\t"), QRELS_TEXT.replace(" ", "\t")),
+            "beir.tsv": (
+                "query-id\tcorpus-id\tscore\n" + "".join(f"{q}\t{d}\t{v}\n" for q, d, v in rows)
+                for rows in (ROWS, GRADES)
+            ),
         }[form]
         for text, path in zip(texts, (run, judged), strict=True):
             content = text.encode()
@@ -192,7 +237,20 @@ def written(folder, form):
     return run, judged
 
 
-FILES = ["txt", "tabs", "mark", "blank", "packed", "csv", "tsv", "jsonl", "parquet", "json"]
+FILES = [
+    "txt",
+    "tabs",
+    "mark",
+    "blank",
+    "packed",
+    "csv",
+    "tsv",
+    "jsonl",
+    "parquet",
+    "json",
+    "trec.tsv",
+    "beir.tsv",
+]
 
 
 @pytest.mark.parametrize("form", [*FORMS, *FILES])
@@ -218,6 +276,11 @@ def test_every_form_of_runs_and_judgements(form, tmp_path):
         ("q1 Q0 a 1 nan t\n", QRELS_TEXT, r"run:1: document a of query q1 has no number"),
         (RUN_TEXT.replace("q", "0"), QRELS_TEXT, "no query of .*'01', the other 'q1'"),
         ("", QRELS_TEXT, "holds no scores"),
+        (
+            RUN_TEXT,
+            QRELS_TEXT + "q1 0 d inf\n",
+            "qrels:5: document d of query q1 has the grade inf",
+        ),
         (RUN_TEXT + "q1 Q0 d\n", QRELS_TEXT, r"run:5: no line of a TREC run \(3 fields\)"),
     ],
 )
@@ -235,6 +298,12 @@ def test_flaws_are_told_with_file_and_line(run, qrels, message, tmp_path):
             lambda: dr.evaluate(RUN, JUDGED, "map", rules=dr.RunRules(unjudged="bounds")),
             "'map' c",
         ),
+        (
+            lambda: dr.evaluate(RUN, JUDGED, "p(rel=3)@1", rules=dr.RunRules(unjudged="bounds")),
+            "no judgement is relevant from grade 3",
+        ),
+        (lambda: dr.evaluate(np.ones(4), JUDGED), "judgements are for a run"),
+        (lambda: dr.evaluate(RUN, LABELLED), "a run as a dictionary or list is for judgements"),
         (lambda: dr.RunRules(unjudged="J"), "unjudged is 'J'; choose from 'irrelevant', 'skip'"),
         (lambda: dr.evaluate(RUN, JUDGED, "ndcg(rel=2)"), r"ndcg does not tell.*map, p, recall"),
         (lambda: dr.evaluate(RUN, JUDGED, "map(rel=0)"), "must be a number above 0"),
@@ -251,3 +320,41 @@ def test_gains_name_the_grade_that_has_none():
     how = adapted(get_convention("trec"), gain=[0, 1])
     with pytest.raises(DataError, match=r"query q1: relevance 2 has no gain: .* grades 0 to 1"):
         dr.evaluate(RUN, JUDGED, "ndcg", how)
+
+
+def test_default_metrics_are_those_of_a_run_unless_named():
+    assert list(dr.evaluate(RUN, JUDGED).metrics) == ["map", "mrr", "p@10", "ndcg@10"]
+    bounds = dr.evaluate(RUN, JUDGED, rules=dr.RunRules(unjudged="bounds")).metrics
+    assert {name.split()[0] for name in bounds} == {"mrr", "p@10"}
+    named = ["map", "p@10", "mean_ndcg", "ndcg@10"]
+    assert list(dr.evaluate(RUN, JUDGED, named).metrics) == named
+
+
+def test_scores_without_document_ids_belong_to_labels_in_their_order():
+    labels = LABELLED[["qid", "docid", "relevance"]]
+    for scores in (LABELLED[["qid", "score"]], LABELLED["score"].to_numpy()):
+        found = dr.evaluate(scores, labels, "map")
+        assert found.metrics == {"map": 0.75}
+        assert found.per_query.convention == "standard"
+
+
+def test_documents_that_were_not_retrieved_stand_behind_infinitely_low_scores():
+    rules = dr.RunRules(not_retrieved="last")
+    found = dr.evaluate({"q": {"a": -np.inf}}, {"q": {"a": 1, "z": 0}}, "map", rules=rules)
+    assert found.metrics == {"map": 1.0}
+
+
+def test_ids_in_files_are_texts(tmp_path):
+    lines = tmp_path / "run.jsonl"
+    lines.write_text('{"query_id": "2020-01-01", "doc_id": "2020-01-01 10:00:00", "score": 1.5}\n')
+    judged = {"2020-01-01": {"2020-01-01 10:00:00": 1}}
+    assert dr.evaluate(lines, judged, "map").metrics == {"map": 1.0}
+    run = tmp_path / "run"
+    run.write_text("q Q0 a\u00a0b 1 1.0 t\n\nq Q0 c 2 1_0 t\n")  # Arrow refuses the last number
+    assert set(dr.read_scores(run).rows.document.to_pylist()) == {"a\u00a0b", "c"}
+    table = tmp_path / "run.csv"
+    table.write_text("query_id,doc_id,score\nq,a,1.5\n,b,1\n")
+    with pytest.raises(DataError, match="query id is missing"):
+        dr.evaluate(table, {"q": {"a": 1}}, "map")
+    lines.write_text("5\n")
+    assert not is_judgement_file(as_place(lines))

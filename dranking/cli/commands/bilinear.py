@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from dranking.cli.options.shared import names_in
 from dranking.cli.output import note, print_json, print_line, print_table, progress_shown
 from dranking.errors import UsageError
 from dranking.files.places import Place
@@ -18,7 +18,7 @@ def evaluate_collection(
     docs: Place,
     queries: Place | None,
     qrels: Place | None,
-    metrics: str,
+    metrics: Sequence[str],
     convention: Convention,
 ) -> Any:
     """Evaluate a bilinear model on judgments, or on the labels of the documents.
@@ -43,7 +43,7 @@ def evaluate_collection(
             documents,
             preferences,
             queries=asked,
-            metrics=names_in(metrics),
+            metrics=metrics,
             convention=convention,
         )
 

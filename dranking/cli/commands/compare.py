@@ -8,14 +8,20 @@ import typer
 
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
-from dranking.cli.options.runs import RunOptions, open_judgements, open_run
+from dranking.cli.options.runs import (
+    RunOptions,
+    are_labels_of_rows,
+    chosen_metrics,
+    open_judgements,
+    open_run,
+)
 from dranking.cli.options.scorers import (
     ScoreColumn,
     open_judged,
     open_scorer,
     ranks_by_column,
 )
-from dranking.cli.options.shared import DEFAULT_METRICS, ConventionIfGiven, Json, Metrics, names_in
+from dranking.cli.options.shared import ConventionIfGiven, Json, MetricsIfGiven
 from dranking.cli.output import format_value, note, print_json, print_line, print_table
 from dranking.cli.parsing.option_groups import grouped
 from dranking.errors import UsageError
@@ -49,7 +55,7 @@ def compare(
         ),
     ] = None,
     score_column: ScoreColumn = None,
-    metrics: Metrics = DEFAULT_METRICS,
+    metrics: MetricsIfGiven = None,
     convention: ConventionIfGiven = None,
     confidence: Annotated[float, typer.Option(help="Confidence of the bootstrap interval.")] = 0.95,
     resamples: Annotated[
@@ -76,12 +82,18 @@ def compare(
     scored: list[Place | str] = [a, score_column if by_column and score_column else b]
     name = None if by_column else score_column
     judgements = None if by_column else open_judgements(judged, columns)
+    opened = [] if judgements is None else [_open_run(path, columns, name) for path in (a, b)]
+    if judged is not None and are_labels_of_rows(judged, opened):
+        judgements = None
     how = runs.convention(convention, is_run=judgements is not None)
     if judgements is None:
         runs.check_no_run()
+    else:
+        runs.check_options(scheduler=execution.scheduler)
     with execution.running() as executor:
         if judgements is not None:
-            tables = [_of_run(run, name, judgements, metrics, how, columns, runs) for run in (a, b)]
+            given = zip((a, b), opened, strict=True)
+            tables = [_of_run(*run, judgements, metrics, how, runs) for run in given]
         else:
             tables = [_per_query(s, name, judged, metrics, how, columns, executor) for s in scored]
         result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
@@ -110,23 +122,28 @@ def compare(
             print_line(f"{name.upper()}: {overlap.text}")
 
 
+def _open_run(path: Place, columns: ColumnOptions, score_column: str | None) -> Any:
+    """Values of every query in a parquet file, or the scores of a run."""
+    from dranking.metrics.per_query import is_per_query, read_per_query
+
+    return read_per_query(path) if is_per_query(path) else open_run(path, columns, score_column)
+
+
 def _of_run(
     path: Place,
-    score_column: str | None,
+    run: Any,
     judgements: Rows,
-    metrics: str,
+    metrics: str | None,
     convention: Convention,
-    columns: ColumnOptions,
     runs: RunOptions,
 ) -> Any:
-    """Values of every query of a run: read from parquet, or measured on judgements."""
-    from dranking.metrics.per_query import is_per_query, read_per_query
+    """Values of every query of a run: as they were read, or measured on judgements."""
+    from dranking.metrics.per_query import PerQuery
     from dranking.models.evaluation import evaluate as measure
 
-    if is_per_query(path):
-        return read_per_query(path)
-    run = open_run(path, columns, score_column)
-    found = measure(run, judgements, names_in(metrics), convention, rules=runs.rules)
+    if isinstance(run, PerQuery):
+        return run
+    found = measure(run, judgements, chosen_metrics(metrics), convention, rules=runs.rules)
     if found.counts is not None:
         note(f"{path}: {found.counts.text(runs.rules)}")
     return found
@@ -136,7 +153,7 @@ def _per_query(
     scored: Place | str,
     score_column: str | None,
     data: Place | None,
-    metrics: str,
+    metrics: str | None,
     convention: Convention,
     columns: ColumnOptions,
     executor: Executor,
@@ -153,4 +170,4 @@ def _per_query(
     if not isinstance(scored, str):
         scorer = open_scorer(scored, columns, data, score_column)
     dataset = open_judged(data, [scorer], columns)
-    return measure(scorer, dataset, names_in(metrics), convention, executor=executor)
+    return measure(scorer, dataset, chosen_metrics(metrics), convention, executor=executor)

@@ -10,7 +10,13 @@ from dranking.cli.commands.bilinear import evaluate_collection, print_evaluation
 from dranking.cli.options.clicks import ClickOptions, print_values
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
-from dranking.cli.options.runs import RunOptions, open_judgements, open_run
+from dranking.cli.options.runs import (
+    RunOptions,
+    are_labels_of_rows,
+    chosen_metrics,
+    open_judgements,
+    open_run,
+)
 from dranking.cli.options.scorers import (
     JudgedData,
     ScoreColumn,
@@ -21,13 +27,11 @@ from dranking.cli.options.scorers import (
     ranks_by_column,
 )
 from dranking.cli.options.shared import (
-    DEFAULT_METRICS,
     ConventionIfGiven,
     Json,
-    Metrics,
+    MetricsIfGiven,
     Overwrite,
     Queries,
-    names_in,
 )
 from dranking.cli.output import note, print_json, print_line, print_table
 from dranking.cli.parsing.option_groups import grouped
@@ -43,7 +47,7 @@ if TYPE_CHECKING:
 def evaluate(
     model: Scores,
     data: JudgedData = None,
-    metrics: Metrics = DEFAULT_METRICS,
+    metrics: MetricsIfGiven = None,
     convention: ConventionIfGiven = None,
     per_query: Annotated[
         Place | None, typer.Option(help="Write the values of every query to this parquet file.")
@@ -69,6 +73,7 @@ def evaluate(
     With --clicks, the data needs no labels: expected clicks and DCG are estimated from clicks.
     """
     from dranking.metrics.per_query import write_per_query
+    from dranking.models.evaluation import DEFAULT_METRICS
     from dranking.models.evaluation import evaluate as measure
     from dranking.models.load import is_bilinear
 
@@ -82,15 +87,20 @@ def evaluate(
     judgements = None
     if column is None and not of_texts and on_clicks.clicks is None:
         judgements = open_judgements(judged, columns)
+    run = None if judgements is None else open_run(model, columns, score_column)
+    if are_labels_of_rows(judged, [run]):
+        judgements = None
     how = runs.convention(convention, is_run=judgements is not None)
     if judgements is not None:
-        run = open_run(model, columns, score_column)
-        result = measure(run, judgements, names_in(metrics), how, rules=runs.rules)
+        runs.check_options(queries=queries, qrels=qrels, scheduler=execution.scheduler)
+        result = measure(run, judgements, chosen_metrics(metrics), how, rules=runs.rules)
         _print_result(result, per_query, overwrite, runs, as_json)
         return
     runs.check_no_run()
     if of_texts:
-        found = evaluate_collection(model, judged, queries, qrels, metrics, how)
+        found = evaluate_collection(
+            model, judged, queries, qrels, chosen_metrics(metrics) or DEFAULT_METRICS, how
+        )
         if per_query is not None:
             write_per_query(per_query, found.per_query, overwrite)
         print_evaluation(found, as_json)
@@ -108,7 +118,7 @@ def evaluate(
         result = measure(
             scorer,
             open_judged(judged, [scorer], columns),
-            names_in(metrics),
+            chosen_metrics(metrics),
             how,
             executor=executor,
         )

@@ -9,7 +9,7 @@ import typer
 
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.scorers import open_documents, open_scorer
-from dranking.cli.options.shared import DEFAULT_METRICS, names_in
+from dranking.cli.options.shared import names_in
 from dranking.cli.output import print_json, print_table
 from dranking.errors import UsageError
 from dranking.files.places import Place
@@ -94,7 +94,12 @@ class ClickOptions:
             raise UsageError("--trained-until needs --trained-on.")
 
     def values(
-        self, scorer: Any, data: Place, metrics: str, columns: ColumnOptions, executor: Executor
+        self,
+        scorer: Any,
+        data: Place,
+        metrics: str | None,
+        columns: ColumnOptions,
+        executor: Executor,
     ) -> list[OffPolicyValue]:
         """The values of a scorer's pages, or their differences to those of another."""
         from dranking.clicks.evaluation import REWARDS, evaluate_on_clicks
@@ -113,7 +118,7 @@ class ClickOptions:
             open_documents(data, scorers, columns),
             open_click_store(self.clicks, self.clicks_since, self.clicks_until),
             load_propensities(self.propensities),
-            REWARDS if metrics == DEFAULT_METRICS else names_in(metrics),
+            REWARDS if metrics is None else names_in(metrics),
             other=other,
             trained_on=trained_on,
             allow_same_nights=self.allow_same_nights,

@@ -84,6 +84,15 @@ class RunOptions:
             unjudged=self.unjudged, not_retrieved=self.not_retrieved, all_queries=self.all_queries
         )
 
+    def check_options(self, **options: Any) -> None:
+        """Raise UsageError for an option that has no effect on a run beside judgements."""
+        given = [f"--{name}" for name, value in options.items() if value not in (None, "threads")]
+        if given:
+            raise UsageError(
+                f"{', '.join(given)}: has no effect on a run beside judgements, which is measured "
+                "in this process; leave it out."
+            )
+
     def check_no_run(self) -> None:
         """Raise UsageError if options need judgements and the data is none."""
         if self.unjudged != "irrelevant" or self.not_retrieved != "missed" or self.all_queries:
@@ -101,6 +110,19 @@ def open_judgements(path: Place | None, columns: ColumnOptions) -> Any:
     if path is None or not is_judgement_file(path, names):
         return None
     return read_judgements(path, *names)
+
+
+def chosen_metrics(metrics: str | None) -> list[str] | None:
+    """The metrics that an option names; None for the defaults."""
+    return None if metrics is None else names_in(metrics)
+
+
+def are_labels_of_rows(path: Place, runs: list[Any]) -> bool:
+    """Whether a file of judgements serves as rows, for scores that name no documents."""
+    from dranking.metrics.given_runs import is_labelled_table
+
+    named = all(getattr(run, "has_doc_ids", True) for run in runs)
+    return not named and is_labelled_table(path)
 
 
 def open_run(path: Place, columns: ColumnOptions, score_column: str | None) -> Any:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.output import note
-from dranking.errors import UsageError
+from dranking.errors import DataError, UsageError
 from dranking.files.places import Place, is_local
 from dranking.files.reading import exists, open_input
 
@@ -66,15 +67,30 @@ def open_scorer(
         return columns.permitting(load_model(path))
     if columns.null != "error":
         note(f"--null has no effect on {path}, whose scores were computed elsewhere")
-    qid, docid = columns.id_columns(data)
+    with _advised(data):
+        qid, docid = columns.id_columns(data)
     return read_scores(path, qid, docid, score_column or "score")
 
 
 def open_judged(data: Place, scorers: list[Any], columns: ColumnOptions) -> Dataset:
     """Judged data with what some scorers need, and nothing else of a table."""
-    from dranking.models.scorers import needed_columns
+    from dranking.models.scorers import is_scores, needed_columns
 
-    return columns.open_judged(data, needed_columns(scorers))
+    with _advised(data if all(map(is_scores, scorers)) else None):
+        return columns.open_judged(data, needed_columns(scorers))
+
+
+@contextmanager
+def _advised(data: Place | None) -> Iterator[None]:
+    """Errors about data beside scores say what judgements are, if the data may be meant so."""
+    from dranking.metrics.scores.read_scores import judgement_advice
+
+    try:
+        yield
+    except DataError as error:
+        if data is None:
+            raise
+        raise DataError(f"{error}{judgement_advice(data)}") from error
 
 
 def open_documents(data: Place, scorers: list[Any], columns: ColumnOptions) -> Dataset:

@@ -137,9 +137,9 @@ def complete_metrics(begun: str) -> list[str]:
     return [",".join([*before, name]) for name in complete_metric(last) if name not in before]
 
 
-def listed_metrics(names: str) -> str:
+def listed_metrics(names: str | None) -> str | None:
     """The names as they are; for ``help``, tables of all metrics and conventions, and the end."""
-    if names.strip().lower() != "help":
+    if names is None or names.strip().lower() != "help":
         return names
     from dranking.cli.output import print_table
     from dranking.metrics import conventions
@@ -184,17 +184,16 @@ def metric_option(meaning: str) -> Any:
     )
 
 
-Metrics: TypeAlias = Annotated[
-    str,
+MetricsIfGiven: TypeAlias = Annotated[
+    str | None,
     typer.Option(
-        help="Comma-separated metrics, such as map,ndcg@10. --metrics help lists them all, and the "
-        "conventions.",
+        help="Comma-separated metrics. --metrics help lists them all, and the conventions. "
+        "Default: map,p@10,mean_ndcg,ndcg@10; map,mrr,p@10,ndcg@10 for a run.",
         callback=listed_metrics,
         is_eager=True,
         autocompletion=complete_metrics,
     ),
 ]
-DEFAULT_METRICS = "map,p@10,mean_ndcg,ndcg@10"
 
 
 def names_in(text: str) -> list[str]:

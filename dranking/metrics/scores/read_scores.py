@@ -32,7 +32,7 @@ from dranking.metrics.scores.rows import (
 )
 from dranking.metrics.scores.score_directory import is_score_directory, read_parts
 from dranking.metrics.scores.score_table import DOCID, QID, SCORE, ScoreTable
-from dranking.metrics.scores.trec_text import QRELS, RUN, line_place, parse_lines
+from dranking.metrics.scores.trec_text import QRELS, RUN, begins_with, line_place, parse_lines
 
 ScoreForm: TypeAlias = Literal["directory", "parquet", "csv", "json lines", "json", "trec"]
 
@@ -61,7 +61,8 @@ def read_scores(
     qid, docid, score
         Names of the columns of ids and scores in parquet, CSV and JSON lines. Where a file lacks
         such a column of ids, and in a directory, the names are ``qid`` or ``query_id`` or ``q_id``,
-        and ``docid`` or ``doc_id``.
+        and ``docid`` or ``doc_id``, or ``query-id`` and ``corpus-id``
+        of BEIR.
     storage_options
         Options of the file system of URLs, as pandas and Dask take them.
 
@@ -80,7 +81,7 @@ def read_scores(
         return ScoreTable(query, number, document, where, line_place(content, where))
     if form == "json":
         rows = rows_of_dictionaries(_read_json(place), where)
-        return ScoreTable(rows.query, rows.number, rows.document, where)
+        return ScoreTable(rows.query, rows.number, rows.document, where, empty=rows.empty)
     ids = {qid, docid, *QUERY_NAMES, *DOCUMENT_NAMES} - {score}
     table = _read_table(place, form, ids, [score])
     return ScoreTable.from_table(table, qid, docid, where, SCORE if form == "directory" else score)
@@ -175,7 +176,8 @@ def score_form(place: Place) -> ScoreForm:
         return "directory"
     names = place.name.lower().removesuffix(".gz")
     if names.endswith((".csv", ".tsv")):
-        return "csv"
+        text = _beginning(place)
+        return "trec" if begins_with(text, RUN) or begins_with(text, QRELS) else "csv"
     if names.endswith((".jsonl", ".ndjson")):
         return "json lines"
     if names.endswith(".json"):
@@ -203,32 +205,44 @@ def is_judgement_file(place: Place, names: Sequence[str] = ()) -> bool:
                 return are_judgement_columns(pq.read_schema(file).names, names)
         if form == "directory":
             return False
-        with open_input(place) as file:
-            content = file.read(BEGINNING)
-        if content[:2] == b"\x1f\x8b":
-            content = zlib.decompressobj(wbits=31).decompress(content)
-        content = content.removeprefix(codecs.BOM_UTF8)
+        content = _beginning(place)
         if form == "trec":
-            return _begins_with_qrels(content)
+            return begins_with(content, QRELS)
         if form == "json":  # a model begins otherwise: {"format": "...
             return bool(re.match(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{', content))
         first = content.split(b"\n")[0].strip().decode()
         columns = json.loads(first) if form == "json lines" else re.split("[,\t]", first)
+        if not isinstance(columns, dict | list):
+            return False
         return are_judgement_columns([str(name).strip('"') for name in columns], names)
-    except (DataError, OSError, ValueError, pa.ArrowException, zlib.error):
+    except (DataError, OSError, ValueError, pa.ArrowException):
         return False
 
 
-def _begins_with_qrels(content: bytes) -> bool:
-    """Whether the first line has the four fields of qrels, and not those of LETOR text."""
-    fields = next((fields for line in content.split(b"\n") if (fields := line.split())), [])
-    if len(fields) != QRELS.n_fields or fields[1].startswith(b"qid:"):
-        return False
+def judgement_advice(place: Place) -> str:
+    """The forms of judgements, where a file is text without queries of LETOR; else no text."""
     try:
-        float(fields[-1])
-    except ValueError:
-        return False
-    return True
+        form = score_form(place)
+        if form not in ("csv", "json lines") and (form != "trec" or b"qid:" in _beginning(place)):
+            return ""
+    except (DataError, OSError):
+        return ""
+    return (
+        " Judgements are lines of query, iteration, document and grade (TREC), or CSV of query_id, "
+        "doc_id, relevance and no other column."
+    )
+
+
+def _beginning(place: Place) -> bytes:
+    """The first bytes of text, decompressed and without a byte order mark."""
+    with open_input(place) as file:
+        content: bytes = file.read(BEGINNING)
+    if content[:2] == b"\x1f\x8b":
+        try:
+            content = zlib.decompressobj(wbits=31).decompress(content)
+        except zlib.error:
+            return b""
+    return content.removeprefix(codecs.BOM_UTF8)
 
 
 def _content(place: Place, *, is_json: bool = False) -> bytes:

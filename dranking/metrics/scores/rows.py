@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.data.tables.any_table import as_table
@@ -17,12 +18,14 @@ from dranking.data.tables.ids import as_ids, check_no_null
 from dranking.data.tables.numeric_values import as_numbers
 from dranking.errors import DataError, quoted
 
-QUERY_NAMES: Final = ("qid", "query_id", "q_id")
-DOCUMENT_NAMES: Final = ("docid", "doc_id")
+QUERY_NAMES: Final = ("qid", "query_id", "q_id", "query-id")
+DOCUMENT_NAMES: Final = ("docid", "doc_id", "corpus-id")
 SCORE_NAMES: Final = ("score",)
 GRADE_NAMES: Final = ("relevance", "rel", "grade", "label", "score")
-"""Columns of query ids, document ids, scores and grades, as dranking, ir_measures and ranx name
-them."""
+"""Columns of query ids, document ids, scores and grades, as dranking, ir_measures, ranx and
+BEIR name them."""
+
+NO_IDS: Final = pa.array([], pa.string())
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,8 @@ class Rows:
         Name of the rows in errors.
     place
         Describes the place of a row, for errors.
+    empty
+        Ids of the queries that are there without any document.
     """
 
     query: pa.Array
@@ -46,12 +51,14 @@ class Rows:
     number: NDArray[np.float64]
     where: str
     place: Callable[[int], str]
+    empty: pa.Array = field(default_factory=lambda: NO_IDS)
 
     def __post_init__(self) -> None:
-        if not len(self.number):
+        if not len(self.number) + len(self.empty):
             raise DataError(f"{self.where}: there are no rows.")
         for name, ids in (("query id", self.query), ("document id", self.document)):
-            check_no_null(ids, name, self.place)
+            # An empty field of CSV is an empty text.
+            check_no_null(pc.if_else(pc.equal(ids, ""), None, ids), name, self.place)
         wrong = np.flatnonzero(np.isnan(self.number))
         if len(wrong):
             at = int(wrong[0])
@@ -62,14 +69,15 @@ class Rows:
 
     @cached_property
     def coded(self) -> tuple[pa.DictionaryArray, pa.DictionaryArray]:
-        """Query ids and document ids as dictionaries.
+        """Query ids and document ids as dictionaries; the former has the empty queries, too.
 
         Raises
         ------
         DataError
             If a document stands twice for a query; the message names both places.
         """
-        query, document = self.query.dictionary_encode(), self.document.dictionary_encode()
+        queries = pa.concat_arrays([self.query, self.empty]).dictionary_encode()
+        query, document = queries[: len(self.query)], self.document.dictionary_encode()
         keys = query.indices.to_numpy().astype(np.int64) * len(document.dictionary)
         keys += document.indices.to_numpy()
         ordered = np.sort(keys)
@@ -148,8 +156,9 @@ def rows_of_dictionaries(by_query: Mapping[Any, Mapping[Any, Any]], where: str) 
     except (TypeError, ValueError) as error:
         raise DataError(f"{where}: a document has no number ({error}).") from error
     query = queries.take(pa.array(np.repeat(np.arange(len(sizes)), sizes)))
+    empty = queries.filter(pa.array(np.array(sizes, dtype=np.int64) == 0))
     documents = _ids(list(chain.from_iterable(by_query.values())), "document ids")
-    return Rows(query, documents, numbers, where, lambda row: f"{where}, entry {row}")
+    return Rows(query, documents, numbers, where, lambda row: f"{where}, entry {row}", empty)
 
 
 def _ids(values: list[Any], what: str) -> pa.Array:

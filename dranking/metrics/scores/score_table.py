@@ -17,7 +17,7 @@ from dranking.data.tables.numeric_values import as_numbers
 from dranking.data.tables.query_rows import run_starts
 from dranking.errors import DataError, quoted
 from dranking.metrics.prediction_files import document_ids
-from dranking.metrics.scores.rows import DOCUMENT_NAMES, QUERY_NAMES, Rows, first_of
+from dranking.metrics.scores.rows import DOCUMENT_NAMES, NO_IDS, QUERY_NAMES, Rows, first_of
 
 QID, DOCID, SCORE = "qid", "docid", "score"
 """Columns of scores that this package wrote."""
@@ -44,6 +44,8 @@ class ScoreTable:
         Name of the scores in errors.
     place
         Describes the place of a score, counted from 0, for errors; None names its row.
+    empty
+        Ids of the queries of a run without any document, a pyarrow string array.
 
     Raises
     ------
@@ -58,6 +60,7 @@ class ScoreTable:
         doc_ids: Any = None,
         where: str = IN_MEMORY,
         place: Callable[[int], str] | None = None,
+        empty: pa.Array = NO_IDS,
     ) -> None:
         place = place or (lambda row: f"{where}, row {row}")
 
@@ -82,7 +85,7 @@ class ScoreTable:
         self._scores = values[order]
         self._documents = None if documents is None else documents.take(pa.array(order))
         self._where = where
-        self._order, self._place = order, place
+        self._order, self._place, self._empty = order, place, empty
 
     @property
     def has_doc_ids(self) -> bool:
@@ -106,7 +109,8 @@ class ScoreTable:
         sizes = np.repeat(np.arange(len(self._ptr) - 1), np.diff(self._ptr))
         query = pa.array(self._position, pa.string()).take(pa.array(sizes))
         order, place = self._order, self._place
-        return Rows(query, self._documents, self._scores, self._where, lambda at: place(order[at]))
+        there = self._documents, self._scores, self._where
+        return Rows(query, *there, lambda at: place(order[at]), self._empty)
 
     @classmethod
     def from_table(

@@ -40,6 +40,19 @@ QRELS: Final = LineForm(
     "lines (.jsonl) or parquet of query_id, doc_id, relevance.",
 )  # fmt: skip
 
+
+def begins_with(content: bytes, form: LineForm) -> bool:
+    """Whether the first line that is not blank has the fields of a form, and is no LETOR text."""
+    fields = next((fields for line in content.split(b"\n") if (fields := line.split())), [])
+    if len(fields) != form.n_fields or fields[1].startswith(b"qid:"):
+        return False
+    try:
+        float(fields[form.number_at])
+    except ValueError:
+        return False
+    return True
+
+
 Fields = tuple[pa.Array, pa.Array, NDArray[np.float64]]
 """Query ids, document ids and numbers, of the lines that are not blank."""
 
@@ -62,7 +75,7 @@ def line_place(content: bytes, where: str) -> Callable[[int], str]:
     """Describes the place of the n-th line that is not blank, from 0, for errors."""
 
     def place(row: int) -> str:
-        lines = content.decode(errors="replace").split("\n")
+        lines = content.split(b"\n")
         return f"{where}:{[n for n, line in enumerate(lines, 1) if line.strip()][row]}"
 
     return place
@@ -94,11 +107,12 @@ def _by_arrow(content: bytes, form: LineForm) -> Fields:
 def _by_line(content: bytes, form: LineForm, where: str) -> Fields:
     queries, documents, numbers = [], [], []
     try:
-        lines = content.decode().split("\n")
+        content.decode()
     except UnicodeDecodeError as error:
         raise DataError(f"{where}: is neither parquet nor text ({error}).") from error
-    for number, line in enumerate(lines, start=1):
-        fields = line.split()
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        # Bytes are split at the blanks of ASCII alone, as Arrow splits them.
+        fields = [field.decode() for field in line.split()]
         if not fields:
             continue
         if len(fields) == 1 and form is RUN:

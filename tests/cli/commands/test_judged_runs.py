@@ -3,11 +3,12 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import pytrec_eval
 
 import dranking as dr
-from dranking.errors import UsageError
+from dranking.errors import DataError, UsageError
 
 
 @pytest.fixture
@@ -63,6 +64,33 @@ def test_runs_are_compared_on_judgements(dranking, files):
     [found] = json.loads(out)["metrics"]
     assert [found["mean_a"], found["mean_b"]] == pytest.approx(means, rel=1e-12)
     assert dr.compare(a, b, judged, metrics="map")["map"].p_value == found["p_value"]
+
+
+def test_what_is_no_run_beside_judgements(dranking, files, tmp_path):
+    _, (run, _, qrels) = files
+    code, _, err = dranking("evaluate", run, qrels, "--scheduler", "local", "--qrels", qrels)
+    assert code == 2
+    assert "--qrels, --scheduler: has no effect on a run beside judgements" in err
+    near = tmp_path / "near.csv"
+    near.write_text("query_id,doc_id,relevance,comment\nq1,d1,1,x\n")
+    code, _, err = dranking("evaluate", run, near)
+    assert code != 0
+    assert "Judgements are lines of query, iteration, document and grade" in " ".join(err.split())
+    with pytest.raises(DataError, match="Judgements are lines of query"):
+        dr.evaluate(dr.read_scores(run), near)
+
+
+def test_scores_without_document_ids_belong_to_labels_in_their_order(dranking, tmp_path):
+    labels = pd.DataFrame({"qid": list("aabb"), "docid": list("cdef"), "relevance": [1, 0, 1, 0]})
+    labels.to_parquet(tmp_path / "labels.parquet")
+    scores = tmp_path / "scores.csv"
+    scores.write_text("qid,score\na,2\na,1\nb,1\nb,2\n")
+    call = "--metrics", "map", "--json"
+    code, out, err = dranking("evaluate", scores, tmp_path / "labels.parquet", *call)
+    assert code == 0, err
+    assert json.loads(out)["metrics"] == {"map": 0.75}
+    code, out, err = dranking("compare", scores, scores, tmp_path / "labels.parquet", *call)
+    assert json.loads(out)["metrics"][0]["mean_a"] == 0.75
 
 
 def test_options_of_judgements_do_not_go_with_rows_of_features(dranking, letor):
