@@ -266,7 +266,7 @@ def test_only_floats_that_may_have_lost_digits_are_refused(kind):
     )
     for way in ways:
         if kind in ("float32", "float16"):
-            with pytest.raises(dr.DataError, match="lost digits already.*whole numbers or"):
+            with pytest.raises(dr.DataError, match=r"lost digits already.*whole numbers or"):
                 way()
         else:
             found = np.concatenate([block.features for block in way().read_blocks()])
