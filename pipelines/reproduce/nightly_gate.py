@@ -38,8 +38,8 @@ challenger moves it *down*. The relevance of both documents has one distribution
 *few good queries*, in a fortieth of the years, the lower document is good for few queries and the
 other one for all alike, with the same mean; no log knows of good queries that it lacks. Queries
 have so many sessions that the code covers both documents. The margin of the interval is that of
-Student's test; the gate has the wider one of the bootstrap-t. Power is that against the exchange of two documents of which the one
-that the challenger puts first is clicked twice as often.
+Student's test; the gate has the wider one of the bootstrap-t. Power is that against the exchange of
+two documents of which the one that the challenger puts first is clicked twice as often.
 """
 
 from __future__ import annotations

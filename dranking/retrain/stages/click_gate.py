@@ -2,16 +2,17 @@
 
 The clicks of the newest nights are held out of the training. Challenger and champion rank all
 documents of the training parts, those of a query in several parts as its newest part has them, and
-the gate compares the values of their pages, document by
-document (`dranking.clicks.off_policy.off_policy`): the lower end of the difference
+the gate compares the values of their pages, document by document
+(`dranking.clicks.off_policy.off_policy`): the lower end of the difference
 (`dranking.clicks.off_policy.rare_clicks`) must be above 0 at the level that the ledger gives to the
 test. Documents that the clicks do not cover count as the worst for the challenger, and a difference
 that is mostly not covered rejects the challenger.
 
-The lower end holds however rare clicks are, if they are independent and propensities are known. It
-is approximate in the errors of propensities, in those of users who come back, and in the spread of
-the queries: no test is valid for all distributions of queries
-(``pipelines.reproduce.nightly_gate`` measures the budget).
+The lower end holds however rare clicks are for the queries of the log, if they are independent and
+propensities are known. It is approximate in the errors of propensities, in those of users who come
+back, and in the spread of the queries, and knows of no few good queries that the log lacks by
+chance: no test is valid for all distributions of queries (``pipelines.reproduce.nightly_gate``
+measures the budget).
 
 Conditions. Users click by the position-based model with the frozen propensities, whose errors the
 interval carries along. No model was trained on the clicks: nights that the champion was trained

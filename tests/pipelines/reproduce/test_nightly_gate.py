@@ -45,7 +45,6 @@ def test_tables_of_a_few_years(monkeypatch, capsys):
 def test_relevance_has_the_mean_that_is_asked_for(shape):
     rates = np.random.default_rng(0).beta(shape, shape / 0.05 - shape, size=100_000)
     assert rates.mean() == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / 100_000))
-    assert np.quantile(rates, 0.94) < 0.06 or shape in (0.2, 0.5, 2.0)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
