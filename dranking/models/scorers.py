@@ -72,7 +72,10 @@ def judged_dataset(data: Any, *scorers: Any) -> Dataset:
         try:
             dataset = open_dataset(data, columns=needed_columns(scorers))
         except DataError as error:
-            if isinstance(data, str | os.PathLike) and all(map(is_scores, scorers)):
+            if isinstance(data, str | os.PathLike) and all(
+                is_scores(scorer) or (isinstance(scorer, str) and os.path.exists(scorer))
+                for scorer in scorers
+            ):
                 error = DataError(f"{error}{judgement_advice(as_place(data))}")
             raise _with_hint(error, *scorers) from error
     dataset.check_documents()

@@ -100,7 +100,11 @@ def test_a_query_without_any_document_counts_0(form, tmp_path):
     values = found.to_frame()["map"].to_dict()
     assert values == {query: value["map"] for query, value in expected.items()} == {"q": 0, "r": 1}
     assert (found.counts.n_queries_not_in_run, found.counts.n_queries_not_judged) == (0, 2)
-    assert dr.evaluate({"q": {}}, judged, "map").metrics == {"map": 0.0}
+    alone = {"q": {}}
+    if form == "json":
+        given.write_text(json.dumps(alone))
+        alone = given
+    assert dr.evaluate(alone, judged, "map").metrics == {"map": 0.0}
     with pytest.raises(DataError, match="no query has a judged document"):
         dr.evaluate(run, {"q": {}}, "map")
 

@@ -72,7 +72,7 @@ class ScoreTable:
         documents = (
             None if doc_ids is None else as_ids(doc_ids, "docid", as_string=True, place=place)
         )
-        if documents is not None and documents.null_count == len(documents):
+        if documents is not None and documents.null_count == len(documents) > 0:
             documents = None
         # Rows of a query come together and keep their order.
         order = np.argsort(ids.dictionary_encode().indices.to_numpy(), kind="stable")

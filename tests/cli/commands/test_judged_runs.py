@@ -78,6 +78,8 @@ def test_what_is_no_run_beside_judgements(dranking, files, tmp_path):
     assert "Judgements are lines of query, iteration, document and grade" in " ".join(err.split())
     with pytest.raises(DataError, match="Judgements are lines of query"):
         dr.evaluate(dr.read_scores(run), near)
+    with pytest.raises(DataError, match="Judgements are lines of query"):
+        dr.evaluate(str(run), near)
 
 
 def test_scores_without_document_ids_belong_to_labels_in_their_order(dranking, tmp_path):
