@@ -108,7 +108,7 @@ def test_an_error_names_at_most_twenty_columns(case, tmp_path):
 @pytest.mark.parametrize("n", [20, 21])
 def test_the_command_for_rows_that_lie_apart_has_up_to_twenty_names(n, tmp_path):
     names = [f"c{i:03}" for i in range(n)]
-    rows = {"qid": [1, 2, 1], "relevance": [0, 1, 1], **{name: [1.0, 2.0, 3.0] for name in names}}
+    rows = {"qid": [1, 2, 1], "relevance": [0, 1, 1], **dict.fromkeys(names, (1.0, 2.0, 3.0))}
     pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
     model = dr.LinearModel(feature_names=tuple(names), weights=(1.0,) * n)
     with pytest.raises(DataError, match="bring them together once") as error:
