@@ -19,7 +19,7 @@ say_when_compiling(lambda line: None)  # tests read what is written on stderr
 hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1_000)
 # For the kernels as plain Python, some hundred times slower: there indices are what is looked at.
-hypothesis.settings.register_profile("few", deadline=None, derandomize=True, max_examples=15)
+hypothesis.settings.register_profile("few", deadline=None, derandomize=True, max_examples=8)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # pytest-xdist gives its workers the width of its own terminal; tables of tests are of one width.

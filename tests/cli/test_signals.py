@@ -48,7 +48,7 @@ LOCAL = ["local", "--cluster", "n_workers=1"]
     ("scheduler", "number", "code"),
     [
         (["threads"], signal.SIGINT, 130),
-        (LOCAL, signal.SIGTERM, 143),
+        pytest.param(LOCAL, signal.SIGTERM, 143, marks=pytest.mark.exhaustive),
         pytest.param(["threads"], signal.SIGTERM, 143, marks=pytest.mark.exhaustive),
         pytest.param(LOCAL, signal.SIGINT, 130, marks=pytest.mark.exhaustive),
     ],

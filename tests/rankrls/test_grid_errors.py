@@ -266,6 +266,7 @@ def test_statistics_say_that_they_have_fewer_digits(tmp_path):
         dr.RankRLSCV(GRID).fit(store)
 
 
+@pytest.mark.exhaustive  # tests/engine/test_identity.py has a ranker of this criterion in every run
 @pytest.mark.cluster
 def test_the_same_bits_on_threads_and_on_workers(client):
     """The factors combine in the fixed tree, with one thread of BLAS."""

@@ -31,8 +31,17 @@ def second_night(tmp_path_factory):
     return weights_of(Registry(stream.folder / "registry"), "000001")
 
 
+IN_EVERY_RUN = ["statistics", "fit", "publish"]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize(
+    "stage",
+    [
+        pytest.param(stage, marks=() if stage in IN_EVERY_RUN else pytest.mark.exhaustive)
+        for stage in STAGES
+    ],
+)
 def test_a_run_killed_at_any_stage_is_finished_by_the_next(stream, stage, second_night):
     stream.night(1)
     run(stream)

@@ -83,7 +83,9 @@ def forget_old_features(stream):
             segments.mkdir()
 
 
-@pytest.mark.parametrize("normalize", ["none", "standard"])
+@pytest.mark.parametrize(
+    "normalize", [pytest.param("none", marks=pytest.mark.exhaustive), "standard"]
+)
 def test_a_night_equals_a_fit_from_scratch_and_reads_no_old_data(stream, tmp_path, normalize):
     settings = [f"data.normalize={normalize}"]
     for night in range(1, 4):

@@ -434,7 +434,7 @@ def test_validation_data_that_lacks_features():
 
 
 @pytest.mark.cluster
-@pytest.mark.slow
+@pytest.mark.exhaustive  # the default search on workers is in every run
 def test_worker_processes_give_the_same_bits(tmp_path, client):
     data = dr.write_dataset(
         (problem_of(1, n_queries=40).dataset(max_documents=20).block(b) for b in range(5)),

@@ -235,7 +235,7 @@ def test_a_night_on_a_cluster_is_that_of_threads(dranking, stream, client, tmp_p
 
 
 @pytest.mark.cluster
-@pytest.mark.slow
+@pytest.mark.exhaustive  # losses of workers are in tests/engine/cluster/test_fault_matrix.py
 def test_a_night_on_a_scheduler_outlives_its_workers(dranking, stream, tmp_path, monkeypatch):
     """Workers are killed amid the ingest, the statistics and the fit of one night."""
     dranking("retrain", "retrain.toml")

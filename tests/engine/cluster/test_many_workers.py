@@ -68,7 +68,7 @@ def spd():
     return dr.SPD(sgd=dr.SGD(n_epochs=2, steps_per_epoch=2000, n_shards=SHARDS))
 
 
-@pytest.mark.parametrize("resident", [True, False])
+@pytest.mark.parametrize("resident", [pytest.param(True, marks=pytest.mark.exhaustive), False])
 def test_selections(stored, here, many, resident):
     """Tiles have several blocks, whose number is no power of two; some also stream X."""
     executor = get_executor(many)

@@ -23,6 +23,7 @@ def data(tmp_path):
     return dr.write_dataset((blocks.block(b) for b in range(blocks.n_blocks)), tmp_path / "d")
 
 
+@pytest.mark.exhaustive
 def test_tasks_are_named_by_what_they_do(data, client):
     """The dashboard groups and colours tasks by the beginning of their keys."""
     dr.GreedyRankRLS(3, 2.0).fit(data, executor=client)

@@ -39,7 +39,7 @@ def test_true_values_are_means_over_the_pool(folder):
 
 
 def test_a_few_logs(folder, capsys):
-    off_policy.main([str(folder), "--logs", "12", "--json"])
+    off_policy.main([str(folder), "--logs", "6", "--json"])
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert len(rows) == 5 * 3 * 2
     for row in rows:

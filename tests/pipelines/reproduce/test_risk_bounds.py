@@ -91,6 +91,7 @@ def test_terms_are_reached_and_not_exceeded(reached):
         assert max(terms) <= 1 + 1e-6
 
 
+@pytest.mark.exhaustive  # its terms and risks are held to their definitions above
 def test_study_on_few_samples(reached, monkeypatch, tmp_path, capsys):
     small = {"n": [Setup(60), Setup(120)], "m": [Setup(60, 2), Setup(60, 30)],
              "B": [Setup(60, 3, 0.5), Setup(60, 3, 2.0)]}  # fmt: skip

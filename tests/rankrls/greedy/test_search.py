@@ -165,7 +165,12 @@ def assert_same_search(left, right):
 
 
 @pytest.mark.parametrize(
-    ("search", "fitting"), [("floating", "pre"), ("floating", "back"), ("backward", "pre")]
+    ("search", "fitting"),
+    [
+        ("floating", "pre"),
+        pytest.param("floating", "back", marks=pytest.mark.exhaustive),
+        ("backward", "pre"),
+    ],
 )
 def test_a_search_killed_after_any_round_goes_on(search, fitting, tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "SURPLUS_ROWS", 0)

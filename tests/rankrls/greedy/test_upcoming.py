@@ -111,7 +111,9 @@ def test_a_sample_of_all_documents_serves_as_well_as_rows(executor):
     assert predictor.predict([], np.arange(6), gains, 6) == picks_by_fits(A, b, [], range(6), 6)
 
 
-@pytest.mark.parametrize("search", ["forward", "floating"])
+@pytest.mark.parametrize(
+    "search", ["forward", pytest.param("floating", marks=pytest.mark.exhaustive)]
+)
 def test_no_prediction_changes_a_bit(dataset, search, monkeypatch):
     lambdas = [0.01, LAMBDA, 30.0]
 

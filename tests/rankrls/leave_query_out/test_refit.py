@@ -43,7 +43,7 @@ def test_back_fitting_is_another_search():
     assert select(dataset, 12, fitting="back").selected != select(dataset, 12).selected
 
 
-@pytest.mark.parametrize("prefetch", [1, 5])
+@pytest.mark.parametrize("prefetch", [pytest.param(1, marks=pytest.mark.exhaustive), 5])
 def test_memory_prefetch_and_lockstep_change_no_bit_of_back_fitting(prefetch, tmp_path):
     dataset = random_problem(3, n_queries=15, n_features=10).dataset(max_documents=20)
     rules = SelectionRules(6, fitting="back", prefetch=prefetch)

@@ -82,7 +82,7 @@ def check(store, parts):
 
 
 @AGAIN
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     n_parts=st.integers(2, 5),

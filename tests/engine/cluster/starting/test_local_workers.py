@@ -99,6 +99,7 @@ if __name__ == "__main__":
 
 
 @needs_compiled
+@pytest.mark.exhaustive  # one process says so in tests/kernels/machine/test_compile.py
 @pytest.mark.cluster
 def test_the_driver_says_once_for_all_workers_that_they_compile(tmp_path):
     script = tmp_path / "compiling.py"
