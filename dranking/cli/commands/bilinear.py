@@ -18,7 +18,7 @@ def evaluate_collection(
     docs: Place,
     queries: Place | None,
     qrels: Place | None,
-    metrics: Sequence[str],
+    metrics: Sequence[str] | None,
     convention: Convention,
 ) -> Any:
     """Evaluate a bilinear model on judgments, or on the labels of the documents.
@@ -29,6 +29,7 @@ def evaluate_collection(
     """
     from dranking.bilinear.evaluation import evaluate_bilinear
     from dranking.bilinear.texts.preferences import read_qrels, same_class
+    from dranking.models.evaluation import DEFAULT_METRICS
 
     with progress_shown():
         model, documents, asked = _opened(path, docs, queries)
@@ -43,7 +44,7 @@ def evaluate_collection(
             documents,
             preferences,
             queries=asked,
-            metrics=metrics,
+            metrics=metrics or DEFAULT_METRICS,
             convention=convention,
         )
 

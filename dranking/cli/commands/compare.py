@@ -8,13 +8,7 @@ import typer
 
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
-from dranking.cli.options.runs import (
-    RunOptions,
-    are_labels_of_rows,
-    chosen_metrics,
-    open_judgements,
-    open_run,
-)
+from dranking.cli.options.runs import RunOptions, chosen_metrics, runs_beside_judgements
 from dranking.cli.options.scorers import (
     ScoreColumn,
     open_judged,
@@ -29,6 +23,7 @@ from dranking.files.places import Place
 
 if TYPE_CHECKING:
     from dranking.engine.executor import Executor
+    from dranking.metrics.comparison.compare import Comparison
     from dranking.metrics.conventions import Convention
     from dranking.metrics.scores.rows import Rows
 
@@ -75,31 +70,36 @@ def compare(
     permutation test of the signs. Fewer than 20 queries, or queries of unequal
     weights that count for fewer than 20 equal ones, cause a warning.
     """
-    from dranking.metrics.comparison.compare import compare_values, interval_text
+    from dranking.metrics.comparison.compare import compare_values
 
     by_column = ranks_by_column(data, score_column, [a, b], "give A and DATA alone")
     judged = b if by_column else data
     scored: list[Place | str] = [a, score_column if by_column and score_column else b]
     name = None if by_column else score_column
-    judgements = None if by_column else open_judgements(judged, columns)
-    opened = [] if judgements is None else [_open_run(path, columns, name) for path in (a, b)]
-    if judged is not None and are_labels_of_rows(judged, opened):
-        judgements = None
-    how = runs.convention(convention, is_run=judgements is not None)
-    if judgements is None:
+    beside = None if by_column else _runs([a, b], judged, columns, name)
+    how = runs.convention(convention, is_run=beside is not None)
+    if beside is None:
         runs.check_no_run()
     else:
         runs.check_options(scheduler=execution.scheduler)
     with execution.running() as executor:
-        if judgements is not None:
-            given = zip((a, b), opened, strict=True)
-            tables = [_of_run(*run, judgements, metrics, how, runs) for run in given]
-        else:
+        if beside is None:
             tables = [_per_query(s, name, judged, metrics, how, columns, executor) for s in scored]
+        else:
+            found, judgements = beside
+            given = zip((a, b), found, strict=True)
+            tables = [_of_run(*run, judgements, metrics, how, runs) for run in given]
         result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
     if as_json:
         print_json(result.as_json())
-        return
+    else:
+        _print(result, f"A = {a}, B = {scored[1]}", confidence)
+
+
+def _print(result: Comparison, title: str, confidence: float) -> None:
+    """Print a row for each metric, and how many queries each model was trained on."""
+    from dranking.metrics.comparison.compare import interval_text
+
     rows = [
         (
             m.metric,
@@ -116,17 +116,22 @@ def compare(
     interval = f"A - B [{confidence:.0%}]"
     headings = ["metric", "A", "B", interval, "p (Holm)", "p of signs", "win / tie / loss"]
     headings.append("queries that count")
-    print_table(f"A = {a}, B = {scored[1]}: {result.n_queries:,} queries", headings, rows)
+    print_table(f"{title}: {result.n_queries:,} queries", headings, rows)
     for name, overlap in result.trained_on.items():
         if overlap is not None:
             print_line(f"{name.upper()}: {overlap.text}")
 
 
-def _open_run(path: Place, columns: ColumnOptions, score_column: str | None) -> Any:
-    """Values of every query in a parquet file, or the scores of a run."""
+def _runs(
+    paths: list[Place], data: Place | None, columns: ColumnOptions, score_column: str | None
+) -> tuple[list[Any], Rows] | None:
+    """Runs, or values of every query of evaluate --per-query, and judgements; None for rows."""
     from dranking.metrics.per_query import is_per_query, read_per_query
 
-    return read_per_query(path) if is_per_query(path) else open_run(path, columns, score_column)
+    values = {path: read_per_query(path) for path in paths if data and is_per_query(path)}
+    if len(values) == len({*paths}):
+        return None
+    return runs_beside_judgements(paths, data, columns, score_column, values)
 
 
 def _of_run(

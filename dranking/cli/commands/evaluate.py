@@ -10,13 +10,7 @@ from dranking.cli.commands.bilinear import evaluate_collection, print_evaluation
 from dranking.cli.options.clicks import ClickOptions, print_values
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
-from dranking.cli.options.runs import (
-    RunOptions,
-    are_labels_of_rows,
-    chosen_metrics,
-    open_judgements,
-    open_run,
-)
+from dranking.cli.options.runs import RunOptions, chosen_metrics, runs_beside_judgements
 from dranking.cli.options.scorers import (
     JudgedData,
     ScoreColumn,
@@ -35,11 +29,11 @@ from dranking.cli.options.shared import (
 )
 from dranking.cli.output import note, print_json, print_line, print_table
 from dranking.cli.parsing.option_groups import grouped
-from dranking.errors import UsageError
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import check_output_file
 
 if TYPE_CHECKING:
+    from dranking.metrics.per_query import PerQuery
     from dranking.models.evaluation import Evaluation
 
 
@@ -72,68 +66,56 @@ def evaluate(
 
     With --clicks, the data needs no labels: expected clicks and DCG are estimated from clicks.
     """
-    from dranking.metrics.per_query import write_per_query
-    from dranking.models.evaluation import DEFAULT_METRICS
     from dranking.models.evaluation import evaluate as measure
     from dranking.models.load import is_bilinear
 
-    on_clicks.check()
+    on_clicks.check(per_query)
     if per_query is not None:
         check_output_file(per_query, overwrite)
     by_column = ranks_by_column(data, score_column, [model], "give DATA alone")
     column = score_column if by_column else None
     judged = data_or_first(model, data, column is not None)
     of_texts = column is None and is_bilinear(model)
-    judgements = None
+    run = None
     if column is None and not of_texts and on_clicks.clicks is None:
-        judgements = open_judgements(judged, columns)
-    run = None if judgements is None else open_run(model, columns, score_column)
-    if are_labels_of_rows(judged, [run]):
-        judgements = None
-    how = runs.convention(convention, is_run=judgements is not None)
-    if judgements is not None:
+        run = runs_beside_judgements([model], judged, columns, score_column)
+    how = runs.convention(convention, is_run=run is not None)
+    if run is not None:
         runs.check_options(queries=queries, qrels=qrels, scheduler=execution.scheduler)
-        result = measure(run, judgements, chosen_metrics(metrics), how, rules=runs.rules)
+        [scores], judgements = run
+        result = measure(scores, judgements, chosen_metrics(metrics), how, rules=runs.rules)
         _print_result(result, per_query, overwrite, runs, as_json)
         return
     runs.check_no_run()
     if of_texts:
-        found = evaluate_collection(
-            model, judged, queries, qrels, chosen_metrics(metrics) or DEFAULT_METRICS, how
-        )
-        if per_query is not None:
-            write_per_query(per_query, found.per_query, overwrite)
+        found = evaluate_collection(model, judged, queries, qrels, chosen_metrics(metrics), how)
+        _write(per_query, found.per_query, overwrite)
         print_evaluation(found, as_json)
-        return
-    if on_clicks.clicks is not None:
-        if per_query is not None:
-            raise UsageError("--per-query goes with judged data, not with --clicks.")
-        with execution.running(overwrite) as executor:
-            scorer = column or open_scorer(model, columns, judged, score_column)
-            values = on_clicks.values(scorer, judged, metrics, columns, executor)
-        print_values(values, as_json)
         return
     with execution.running(overwrite) as executor:
         scorer = column or open_scorer(model, columns, judged, score_column)
-        result = measure(
-            scorer,
-            open_judged(judged, [scorer], columns),
-            chosen_metrics(metrics),
-            how,
-            executor=executor,
-        )
+        if on_clicks.clicks is not None:
+            print_values(on_clicks.values(scorer, judged, metrics, columns, executor), as_json)
+            return
+        rows = open_judged(judged, [scorer], columns)
+        result = measure(scorer, rows, chosen_metrics(metrics), how, executor=executor)
     _print_result(result, per_query, overwrite, runs, as_json)
+
+
+def _write(path: Place | None, values: PerQuery, overwrite: bool) -> None:
+    """Write the values of every query, if there is a path."""
+    from dranking.metrics.per_query import write_per_query
+
+    if path is not None:
+        write_per_query(path, values, overwrite)
+        note(f"values of every query written to {path}")
 
 
 def _print_result(
     result: Evaluation, per_query: Place | None, overwrite: bool, runs: RunOptions, as_json: bool
 ) -> None:
     """Write the values of queries; print the mean of each metric, and how many queries count."""
-    from dranking.metrics.per_query import write_per_query
-
-    if per_query is not None:
-        write_per_query(per_query, result.per_query, overwrite)
-        note(f"values of every query written to {per_query}")
+    _write(per_query, result.per_query, overwrite)
     if as_json:
         print_json(result.as_json())
         return

@@ -82,8 +82,10 @@ class ClickOptions:
         ),
     ] = 0.2
 
-    def check(self) -> None:
-        """Raise UsageError if options need one another."""
+    def check(self, per_query: Place | None) -> None:
+        """Raise UsageError if options need one another, or values of judged queries are asked."""
+        if self.clicks is not None and per_query is not None:
+            raise UsageError("--per-query goes with judged data, not with --clicks.")
         if self.clicks is not None and self.propensities is None:
             raise UsageError("--clicks needs --propensities, the file of propensities.")
         needs = ("propensities", "clicks_since", "clicks_until", "trained_on", "baseline")

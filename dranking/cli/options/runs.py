@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
@@ -16,6 +18,7 @@ from dranking.files.places import Place
 if TYPE_CHECKING:
     from dranking.metrics.conventions import Convention
     from dranking.metrics.judged_runs import RunRules
+    from dranking.metrics.scores.rows import Rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,31 +105,45 @@ class RunOptions:
             )
 
 
-def open_judgements(path: Place | None, columns: ColumnOptions) -> Any:
-    """The judgements in a file; None if it holds rows with features, or if there is none."""
-    from dranking.metrics.scores.read_scores import is_judgement_file, read_judgements
-
-    names = columns.qid_column, columns.docid_column, columns.relevance_column
-    if path is None or not is_judgement_file(path, names):
-        return None
-    return read_judgements(path, *names)
-
-
 def chosen_metrics(metrics: str | None) -> list[str] | None:
     """The metrics that an option names; None for the defaults."""
     return None if metrics is None else names_in(metrics)
 
 
-def are_labels_of_rows(path: Place, runs: list[Any]) -> bool:
-    """Whether a file of judgements serves as rows, for scores that name no documents."""
+def runs_beside_judgements(
+    paths: Sequence[Place],
+    data: Place | None,
+    columns: ColumnOptions,
+    score_column: str | None,
+    read: Mapping[Place, Any] = MappingProxyType({}),
+) -> tuple[list[Any], Rows] | None:
+    """Scores of documents by id, and judgements of documents by id; None for other data.
+
+    Parameters
+    ----------
+    paths
+        What stands before the data. Scores without document ids are in the order of rows, so that
+        a table of labels beside them is other data.
+    data
+        What may hold judgements.
+    columns, score_column
+        Names of columns.
+    read
+        What was read from some of the paths already.
+    """
     from dranking.metrics.given_runs import is_labelled_table
+    from dranking.metrics.scores.read_scores import (
+        is_judgement_file,
+        read_judgements,
+        read_scores,
+    )
 
+    names = columns.qid_column, columns.docid_column, columns.relevance_column
+    if data is None or not is_judgement_file(data, names):
+        return None
+    score = score_column or "score"
+    runs = [read[path] if path in read else read_scores(path, *names[:2], score) for path in paths]
     named = all(getattr(run, "has_doc_ids", True) for run in runs)
-    return not named and is_labelled_table(path)
-
-
-def open_run(path: Place, columns: ColumnOptions, score_column: str | None) -> Any:
-    """The scores in a file or folder."""
-    from dranking.metrics.scores.read_scores import read_scores
-
-    return read_scores(path, columns.qid_column, columns.docid_column, score_column or "score")
+    if not named and is_labelled_table(data):
+        return None
+    return runs, read_judgements(data, *names)

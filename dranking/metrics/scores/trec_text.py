@@ -124,6 +124,8 @@ def _by_line(content: bytes, form: LineForm, where: str) -> Fields:
         try:
             if len(fields) != form.n_fields:
                 raise ValueError(f"{len(fields)} fields")
+            if "_" in fields[form.number_at]:  # Python reads 1_0 as 10
+                raise ValueError(f"{fields[form.number_at]!r} is no number")
             numbers.append(float(fields[form.number_at]))
         except ValueError as error:
             raise DataError(

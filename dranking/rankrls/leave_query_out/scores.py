@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset, View
-from dranking.data.steps import Filling, Steps, constants_of
+from dranking.data.steps import Filling, Steps, constants_of, origins_by_column
 from dranking.data.tables.any_table import is_dask, is_dask_frame
 from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.choose_executor import get_executor
@@ -138,6 +138,7 @@ def leave_query_out_scores(
             qid=qid,
             query_weights=query_weights,
             nullable=model.may_miss,
+            origins=model.origins,
             no_index=model.sources,
             executor=run,
         )
@@ -195,6 +196,7 @@ class _Model:
         self.name = type(ranker).__name__
         self.names = [ranker.feature_names_[i] for i in used.tolist()]
         self.sources = source_names(ranker.feature_names_, ranker._needed_steps)
+        self.origins = origins_by_column(ranker.feature_names_, ranker._needed_steps)
         self.of_all = (self.name, ranker.feature_names_, ranker._needed_steps)
         self.steps = tuple(step.restricted(used) for step in ranker._needed_steps)
 

@@ -93,7 +93,7 @@ def write_block(root: Place, path: str, block: QueryStatistics) -> StatisticsEnt
     A block may be written twice, because the worker that wrote it seemed to be lost.
     """
     content = arrow_bytes(query_table(block))
-    moments = (block.diagonal, block.products, means_to_store(block))
+    moments = (block.diagonal, block.products, means_of(block))
     arrays = chain(block.rows(range(block.n_features)), moments)
     with new_folder(root, path) as folder:
         (folder / QUERY_TABLE).write_bytes(content)
@@ -114,8 +114,8 @@ def write_block(root: Place, path: str, block: QueryStatistics) -> StatisticsEnt
     )
 
 
-def means_to_store(block: QueryStatistics) -> NDArray[np.float64]:
-    """(n_queries, n_features) means of the features of a block that is to be written."""
+def means_of(block: QueryStatistics) -> NDArray[np.float64]:
+    """(n_queries, n_features) means of the features of a block that was read with them."""
     if block.means is None:
         raise ValueError("the statistics have no means: they were read to train on.")
     return block.means
@@ -132,7 +132,8 @@ def read_block(
     entry = manifest.blocks[index]
     if entry.merged is None:
         return read_pieces(root, manifest, index, queries_only=queries_only)
-    queries, is_merged, is_carried = _read_merged(root, manifest, index)
+    masks = (CHANGED, CARRIED)
+    queries, [is_merged, is_carried] = _read_table(root, manifest, index, entry.merged, masks)
     read = _replaced(
         _pieces_reader(root, manifest, index), is_merged, root, manifest, index, entry.merged
     )
@@ -248,16 +249,6 @@ def _read_queries(
         return queries, np.zeros(len(queries), bool)
     queries, [is_changed] = _read_table(root, manifest, index, entry.changed, (CHANGED,))
     return queries, is_changed
-
-
-def _read_merged(
-    root: Place, manifest: StatisticsManifest, index: int
-) -> tuple[pa.Table, NDArray[np.bool_], NDArray[np.bool_]]:
-    """The table of a block with merged queries, masks of these and of those the block carries."""
-    merged = manifest.blocks[index].merged
-    assert merged is not None
-    queries, masks = _read_table(root, manifest, index, merged, (CHANGED, CARRIED))
-    return queries, *masks
 
 
 def _read_table(

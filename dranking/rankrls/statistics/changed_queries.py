@@ -22,7 +22,7 @@ from dranking.files.writing.atomic_files import new_folder
 from dranking.rankrls.statistics.block_folder import (
     BlockFolders,
     WrittenBlock,
-    means_to_store,
+    means_of,
     read_changed_rows,
     read_is_changed,
     replaced_rows,
@@ -100,7 +100,7 @@ def changed_rows(
         for row, values in zip(rows, changed.rows(range(n)), strict=False):
             row[places] = values
         rows[n, places], rows[n + 1, places] = changed.diagonal, changed.products
-        rows[n + 2, places] = means_to_store(changed)
+        rows[n + 2, places] = means_of(changed)
     return ChangedRows(either, rows)
 
 
@@ -149,7 +149,7 @@ def with_changed(
 ) -> QueryStatistics:
     """A block as it was written, with its changed queries in place of the same queries before."""
     n, places = block.n_features, np.flatnonzero(changed.is_changed)
-    moments = block.diagonal.copy(), block.products.copy(), means_to_store(block).copy()
+    moments = block.diagonal.copy(), block.products.copy(), means_of(block).copy()
     for of_block, of_changed in zip(moments, changed.rows[n:], strict=True):
         of_block[places] = of_changed
     diagonal, products, means = moments

@@ -29,7 +29,7 @@ from dranking.engine.executor import Executor
 from dranking.files.checksums import checksum
 from dranking.files.places import Place
 from dranking.files.writing.atomic_files import new_folder
-from dranking.rankrls.statistics.block_folder import read_pieces
+from dranking.rankrls.statistics.block_folder import means_of, read_pieces
 from dranking.rankrls.statistics.manifest import (
     CARRIED,
     CHANGED,
@@ -192,12 +192,11 @@ def _merged(root: Place, manifest: StatisticsManifest, blocks: Sequence[MergedBl
     norms = np.zeros(n_merged)
     labelled, sizes, counts = np.zeros((3, n_merged), np.int64)
     for piece, places, at in _pieces_of(root, manifest, blocks):
-        assert piece.means is not None
         new = piece.labelled_sizes[places]
         total = np.maximum(labelled[at] + new, 1)
         share = np.where(labelled[at] > 0, new / total, 1.0)
         root_of_factor = np.sqrt(labelled[at] * share)
-        apart = piece.means[places] - means[at]
+        apart = means_of(piece)[places] - means[at]
         labels_apart = piece.label_means[places] - label_means[at]
         between, between_labels = root_of_factor[:, None] * apart, root_of_factor * labels_apart
         for i, row in enumerate(piece.rows(range(n))):

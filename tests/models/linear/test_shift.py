@@ -60,6 +60,8 @@ def test_tables_files_and_data_sets_train_and_score_as_differences_made_by_hand(
         for rows in (LATER, pl.from_pandas(LATER), LATER[COLUMNS].to_numpy()):
             np.testing.assert_array_equal(ranker.predict(rows), scores)
         assert ranker.score(LATER) == expected.score(by_hand(LATER))
+        held_out = dr.leave_query_out_scores(ranker, TRAIN)
+        np.testing.assert_array_equal(held_out, dr.leave_query_out_scores(expected, by_hand(TRAIN)))
         found = dr.evaluate(ranker, tmp_path / "later.parquet")
         assert found.metrics == dr.evaluate(expected, by_hand(LATER)).metrics
     model = ranker.to_model()
