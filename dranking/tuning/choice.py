@@ -73,14 +73,12 @@ class Preference(NamedTuple):
     """The rule by which a model is chosen; see `choose`."""
 
     rule: Rule
-    feature_penalty: float
     higher_is_better: bool
 
 
 def choose(
     paths: Sequence[ScoredPath],
     rule: Rule = "best",
-    feature_penalty: float = 0.0,
     higher_is_better: bool = True,
 ) -> GridPoint:
     """Choose a setting and the number of features.
@@ -96,16 +94,13 @@ def choose(
         ``smaller`` takes the setting of the best score, with the fewest features from which on no
         larger number of features gains more than .002, or more than one standard error of the
         gain, paired by query.
-    feature_penalty
-        Price of one feature in units of the score: before the rule applies, a score gets worse by
-        the penalty times the number of features.
     higher_is_better
         Whether a larger score is an improvement.
 
     Raises
     ------
     UsageError
-        If there is no such rule, or the penalty is not a finite number of at least 0.
+        If there is no such rule.
 
     Examples
     --------
@@ -117,11 +112,11 @@ def choose(
     >>> choose(paths)["n_features"], choose(paths, "smaller")["n_features"]
     (3, 2)
     """
-    check_rule(rule, feature_penalty)
+    check_rule(rule)
     sign = 1.0 if higher_is_better else -1.0
 
     def merit(point: GridPoint) -> float:
-        return sign * point["score"] - feature_penalty * point["n_features"]
+        return sign * point["score"]
 
     scored = [point for point in points_of(paths) if not math.isnan(point["score"])]
     highest = max(map(merit, scored))
@@ -184,14 +179,10 @@ def edge_of(point: GridPoint, grid: Sequence[GridPoint]) -> Literal["smallest", 
     return "smallest" if own == 0 else "largest"
 
 
-def check_rule(rule: str | None, feature_penalty: float) -> None:
-    """Raise UsageError unless the rule exists and the penalty is a finite number, at least 0."""
+def check_rule(rule: str | None) -> None:
+    """Raise UsageError unless the rule exists."""
     if rule is not None and rule not in get_args(Rule):
         raise UsageError(f"there is no rule {rule!r}; choose from {', '.join(get_args(Rule))}.")
-    if not (math.isfinite(feature_penalty) and feature_penalty >= 0):
-        raise UsageError(
-            f"feature_penalty is {feature_penalty}; it must be a finite number, at least 0."
-        )
 
 
 def warn_of_diverged(grid: Sequence[GridPoint]) -> None:

@@ -56,7 +56,6 @@ def search_facts(
                 own.append(path.points[0][name])  # type: ignore[literal-required]
     return {
         "rule": preference.rule,
-        "feature_penalty": preference.feature_penalty,
         **{plural: json_ready(values) for plural, values in tried.items() if values},
         "max_features": plan.size,
         **_validation_facts(plan.validation),

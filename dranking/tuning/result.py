@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Chosen(Setting):
-    """A point of the grid: setting, number of features, mean validation score without penalty."""
+    """A point of the grid: setting, number of features and mean validation score."""
 
     n_features: int
     score: float
@@ -55,7 +55,7 @@ class TuningResult:
         ``{"regularization", "n_features", "score"}`` of the chosen point; with ``mu``, ``eta0``,
         ``normalize`` and ``forms`` if the search chose these.
     best
-        The point of the best score, after the penalty; the chosen point may have fewer features.
+        The point of the best score; the chosen point may have fewer features.
     rule
         The rule by which the point was chosen.
     selected

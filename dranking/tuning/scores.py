@@ -207,7 +207,7 @@ def score_lqo_errors(
     if plan.rule == "smaller":
         raise UsageError(
             f"rule {plan.rule!r} needs the standard error of a score, and of {SQUARED_ERROR} only "
-            "the sum over queries is known. Take the rule 'best', or a feature penalty."
+            "the sum over queries is known. Take the rule 'best'."
         )
     found = []
     by_lambda = plan.family.lqo_errors(train, lambdas_of(settings), plan.size, plan.executor)
@@ -234,5 +234,5 @@ def _check_scores(sums: Array, plan: SearchPlan) -> None:
             f"{n_queries:.0f} validation queries{weighed if effective[fewest] < n_queries else ''} "
             f"count for {criterion.measure}; the rule {rule!r} "
             f"needs at least {FEWEST_QUERIES}, as the standard error of fewer is too rough. Take "
-            "the rule 'best', or a feature penalty."
+            "the rule 'best'."
         )

@@ -65,7 +65,6 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     metric: str = "ndcg@10",
     convention: str | Convention = DEFAULT_CONVENTION,
     rule: Rule = "best",
-    feature_penalty: float = 0.0,
     null: NullPolicy = "error",
     null_indicator: bool = False,
     shift: Shift = "none",
@@ -127,7 +126,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         Metric and convention, as in `evaluate`. The smallest value of a measure of error is best.
         With "leave-query-out" also ``squared_error``, a sum over queries, which needs no documents:
         a statistics store can take the place of its data.
-    rule, feature_penalty
+    rule
         How a point of the grid is chosen; see `dranking.tuning.choice.choose`.
     null, null_indicator, shift
         The meaning of a missing value of `train`, and whether origins are subtracted, as in
@@ -169,10 +168,10 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     constant = dict(parameters or {})
     unlabelled = constant.pop("unlabelled", None)
     others = None if unlabelled is None else _opened(unlabelled, train)
-    check_rule(rule, feature_penalty)
+    check_rule(rule)
     size = check_size(train, max_features, model)
     if model != "greedy-rankrls":
-        check_nothing_about_size(train, max_features, model, rule, feature_penalty)
+        check_nothing_about_size(train, max_features, model, rule)
     family = family_of(model, constant, others, tuned=axes)
     if is_default:
         family = greedy_family(get_convention(convention).name)
@@ -188,7 +187,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         executor=run,
     )
     higher = higher_is_better(plan.criterion.measure)
-    preference = Preference(rule, feature_penalty, higher)
+    preference = Preference(rule, higher)
     begun, seconds = time.monotonic(), math.inf if time_limit is None else time_limit
     clock, held_out = Clock(begun + SEARCH_SHARE * seconds), None
     if is_default:
@@ -200,7 +199,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     if is_default:
         clock.end = begun + seconds
         held_out = held_out_score(plan, train, forms, clock, preference)
-    best = choose(trained.paths, "best", feature_penalty, higher)
+    best = choose(trained.paths, "best", higher)
     grid_points = points_of(trained.paths)
     warn_of_edge(best, grid_points)
     search = search_facts(plan, preference, trained.paths)

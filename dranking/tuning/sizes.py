@@ -23,12 +23,12 @@ def check_size(train: Dataset, max_features: int | None, model: str) -> int:
 
 
 def check_nothing_about_size(
-    train: Dataset, max_features: int | None, model: str, rule: Rule, feature_penalty: float
+    train: Dataset, max_features: int | None, model: str, rule: Rule
 ) -> None:
     """Raise UsageError if an option chooses the number of features."""
     is_limited = max_features is not None and max_features < train.n_features
-    if is_limited or rule == "smaller" or feature_penalty:
+    if is_limited or rule == "smaller":
         raise UsageError(
-            f"{model} has all features: max_features, rule and feature_penalty choose among "
-            "numbers of features; omit these options, or tune greedy-rankrls."
+            f"{model} has all features: max_features and rule choose among numbers of features; "
+            "omit these options, or tune greedy-rankrls."
         )

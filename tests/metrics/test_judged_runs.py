@@ -279,7 +279,7 @@ def test_every_form_of_runs_and_judgements(form, tmp_path):
         (RUN_TEXT, QRELS_TEXT + "q1 0 d high\n", r"qrels:5: .*could not convert"),
         ("q1 Q0 a 1 nan t\n", QRELS_TEXT, r"run:1: document a of query q1 has no number"),
         (RUN_TEXT.replace("q", "0"), QRELS_TEXT, "no query of .*'01', the other 'q1'"),
-        ("", QRELS_TEXT, "holds no scores"),
+        ("", QRELS_TEXT, "there are no rows"),
         (
             RUN_TEXT,
             QRELS_TEXT + "q1 0 d inf\n",
@@ -354,8 +354,11 @@ def test_ids_in_files_are_texts(tmp_path):
     judged = {"2020-01-01": {"2020-01-01 10:00:00": 1}}
     assert dr.evaluate(lines, judged, "map").metrics == {"map": 1.0}
     run = tmp_path / "run"
-    run.write_text("q Q0 a\u00a0b 1 1.0 t\n\nq Q0 c 2 1_0 t\n")  # Arrow refuses the last number
+    run.write_text("q Q0 a\u00a0b 1 1.0 t\n\nq Q0 c 2 +.5 t\n")  # Arrow refuses the last number
     assert set(dr.read_scores(run).rows.document.to_pylist()) == {"a\u00a0b", "c"}
+    run.write_text("q Q0 a 1 1_0 t\n")  # which Python reads as 10
+    with pytest.raises(DataError, match="run:1: .*'1_0' is no number"):
+        dr.read_scores(run)
     table = tmp_path / "run.csv"
     table.write_text("query_id,doc_id,score\nq,a,1.5\n,b,1\n")
     with pytest.raises(DataError, match="query id is missing"):

@@ -64,7 +64,6 @@ def test_a_difference_beyond_rounding_does():
 def test_errors_are_best_where_smallest():
     grid = [point(1, 1, 0.3), point(1, 2, 0.2), point(2, 1, 0.25)]
     assert chosen(grid, higher_is_better=False) == (1, 2)
-    assert chosen(grid, feature_penalty=0.07, higher_is_better=False) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -97,27 +96,6 @@ def test_smaller_keeps_the_setting_of_the_best_score():
 
 
 @pytest.mark.parametrize(
-    ("penalty", "n_features"),
-    # Merits 0.40 - p, 0.50 - 2p, 0.56 - 3p: gains 0.10 and 0.06 a feature.
-    [(0.0, 3), (0.05, 3), (0.06, 2), (0.09, 2), (0.10, 1), (1.0, 1)],
-)
-def test_a_feature_must_be_worth_the_penalty(penalty, n_features):
-    grid = [point(1, 1, 0.40), point(1, 2, 0.50), point(1, 3, 0.56)]
-    assert chosen(grid, feature_penalty=penalty) == (1, n_features)
-
-
-def test_the_penalty_comes_before_the_rule():
-    # Merits with 0.05 a feature: 0.41, 0.44, 0.45, of which 0.44 is within 0.02 of 0.45.
-    grid = [point(1, 1, 0.46), point(1, 2, 0.54), point(1, 3, 0.60)]
-    assert chosen(grid, "smaller", 0.05, error=0.02) == (1, 2)
-
-
-def test_the_score_chosen_is_the_one_measured():
-    [path] = paths_of([point(1, 2, 0.5)])
-    assert choose([path], feature_penalty=0.1)["score"] == 0.5
-
-
-@pytest.mark.parametrize(
     ("scores", "edge"),
     [
         ({1: (0.5, 0.6), 2: (0.5, 0.59), 4: (0.5, 0.58)}, "smallest"),
@@ -145,9 +123,3 @@ def test_edges_are_those_of_the_same_forms():
 def test_no_such_rule():
     with pytest.raises(UsageError, match=r"no rule 'first'; choose from best, smaller"):
         choose(paths_of([point(1, 1, 0.5)]), "first")
-
-
-@pytest.mark.parametrize("penalty", [-0.1, math.nan, math.inf])
-def test_a_penalty_that_is_none(penalty):
-    with pytest.raises(UsageError, match="feature_penalty is"):
-        choose(paths_of([point(1, 1, 0.5)]), feature_penalty=penalty)

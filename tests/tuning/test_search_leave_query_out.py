@@ -88,13 +88,6 @@ def test_squared_error_is_that_of_refits_and_needs_no_documents(tmp_path, layout
     assert rankrls.chosen["score"] == min(point["score"] for point in rankrls.grid)
 
 
-def test_a_feature_must_be_worth_its_penalty_in_squared_error():
-    options = {"grid": [1.0], "validation": "leave-query-out", "metric": "squared_error"}
-    free = dr.tune(problem_of(4, 30).dataset(), **options)
-    dear = dr.tune(problem_of(4, 30).dataset(), feature_penalty=1e9, **options)
-    assert (free.chosen["n_features"] > 1, dear.chosen["n_features"]) == (True, 1)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

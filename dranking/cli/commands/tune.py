@@ -128,7 +128,6 @@ def tune(
             metric=metric,
             convention=by.convention,
             rule=by.rule,
-            feature_penalty=by.feature_penalty,
             time_limit=of_models.time,
             executor=executor,
         )

@@ -31,7 +31,7 @@ _GREEDY, _ON_STATISTICS = ("greedy-rankrls",), ("greedy-rankrls", "rankrls")
 _EXACT = ("ranksvm", "ranksvm-hinge", "ranklogistic", "max-margin")
 _PAIRS, _STEPS, _LISTS = ("spd", "lcra"), ("spd", "lcra", "max-margin"), ("max-margin",)
 MODELS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("max_features", "rule", "feature_penalty", "time"), _GREEDY),
+    **dict.fromkeys(("max_features", "rule", "time"), _GREEDY),
     "criterion": _ON_STATISTICS,
     "loss": ("ranksvm", *_STEPS),
     **dict.fromkeys(("tol", "max_iter"), _EXACT),
@@ -127,9 +127,6 @@ class Comparison:
             "more than 0.002, or than one standard error of the gain.",
         ),
     ] = "best"
-    feature_penalty: Annotated[
-        float, typer.Option(help="Penalty on the score for every feature.")
-    ] = 0.0
     seed: Annotated[
         int, typer.Option(help="Random seed of the folds, and of the draws of a model.")
     ] = 0

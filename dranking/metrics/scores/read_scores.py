@@ -32,7 +32,14 @@ from dranking.metrics.scores.rows import (
 )
 from dranking.metrics.scores.score_directory import is_score_directory, read_parts
 from dranking.metrics.scores.score_table import DOCID, QID, SCORE, ScoreTable
-from dranking.metrics.scores.trec_text import QRELS, RUN, begins_with, line_place, parse_lines
+from dranking.metrics.scores.trec_text import (
+    QRELS,
+    RUN,
+    LineForm,
+    begins_with,
+    line_place,
+    parse_lines,
+)
 
 ScoreForm: TypeAlias = Literal["directory", "parquet", "csv", "json lines", "json", "trec"]
 
@@ -73,15 +80,9 @@ def read_scores(
     """
     place = as_place(path, storage_options)
     form, where = _form_of(place), str(place)
-    if form == "trec":
-        content = _content(place)
-        query, document, number = parse_lines(content, RUN, where)
-        if not len(number):
-            raise DataError(f"{place}: holds no scores.")
-        return ScoreTable(query, number, document, where, line_place(content, where))
-    if form == "json":
-        rows = rows_of_dictionaries(_read_json(place), where)
-        return ScoreTable(rows.query, rows.number, rows.document, where, empty=rows.empty)
+    if form in ("trec", "json"):
+        rows = _rows_of_text(place, form, RUN)
+        return ScoreTable(rows.query, rows.number, rows.document, where, rows.place, rows.empty)
     ids = {qid, docid, *QUERY_NAMES, *DOCUMENT_NAMES} - {score}
     table = _read_table(place, form, ids, [score])
     return ScoreTable.from_table(table, qid, docid, where, SCORE if form == "directory" else score)
@@ -115,14 +116,19 @@ def read_judgements(
     """
     place = as_place(path, storage_options)
     form, where = _form_of(place), str(place)
-    if form == "trec":
-        content = _content(place)
-        fields = parse_lines(content, QRELS, where)
-        return Rows(*fields, where, line_place(content, where))
-    if form == "json":
-        return rows_of_dictionaries(_read_json(place), where)
+    if form in ("trec", "json"):
+        return _rows_of_text(place, form, QRELS)
     names = ([qid, *QUERY_NAMES], [docid, *DOCUMENT_NAMES], [relevance, *GRADE_NAMES])
     return rows_of_table(_read_table(place, form, {*names[0], *names[1]}, names[2]), names, where)
+
+
+def _rows_of_text(place: Place, form: ScoreForm, lines: LineForm) -> Rows:
+    """Rows of TREC lines, or of a JSON object with an object for each query."""
+    where = str(place)
+    if form == "json":
+        return rows_of_dictionaries(_read_json(place), where)
+    content = _content(place)
+    return Rows(*parse_lines(content, lines, where), where, line_place(content, where))
 
 
 def _form_of(place: Place) -> ScoreForm:

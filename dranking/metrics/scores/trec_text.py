@@ -124,9 +124,10 @@ def _by_line(content: bytes, form: LineForm, where: str) -> Fields:
         try:
             if len(fields) != form.n_fields:
                 raise ValueError(f"{len(fields)} fields")
-            if "_" in fields[form.number_at]:  # Python reads 1_0 as 10
-                raise ValueError(f"{fields[form.number_at]!r} is no number")
-            numbers.append(float(fields[form.number_at]))
+            written = fields[form.number_at]
+            if "_" in written or not written.isascii():  # which Python reads as a number
+                raise ValueError(f"{written!r} is no number")
+            numbers.append(float(written))
         except ValueError as error:
             raise DataError(
                 f"{where}:{number}: no line of a {form.name} ({error}). A line is: {form.fields}. "

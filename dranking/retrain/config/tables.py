@@ -203,8 +203,8 @@ class TuneConfig(BaseModel):
         Number of cross-validation folds over queries.
     metric, convention
         Measure on folds or validation data.
-    rule, feature_penalty
-        Options of `dranking tune`.
+    rule
+        As of `dranking tune`.
     seed
         Random seed of the folds.
     """
@@ -215,7 +215,6 @@ class TuneConfig(BaseModel):
     metric: Measure = "ndcg@10"
     convention: ConventionName = "standard"
     rule: Rule = "best"
-    feature_penalty: Annotated[float, Field(ge=0)] = 0.0
     seed: int = 0
 
 

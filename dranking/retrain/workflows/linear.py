@@ -221,7 +221,6 @@ class LinearWorkflow:
             metric=config.tune.metric if criterion is None else criterion.removeprefix("lqo-"),
             convention=config.tune.convention,
             rule=config.tune.rule,
-            feature_penalty=config.tune.feature_penalty,
             executor=self._run.executor,
         )
         result.model.save(self._tuned_model, overwrite=True)

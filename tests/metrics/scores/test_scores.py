@@ -270,7 +270,7 @@ def test_scores_against_plain_dictionaries():
     [
         ("a.run", "q1 Q0 d1 1 0.5 tag\nq1 Q0 d2 2 tag\n", r"a\.run:2: no line of a TREC run \(5 f"),
         ("a.run", "q1 Q0 d1 1 high tag\n", r"a\.run:1: .*could not convert"),
-        ("a.run", "\n\n", "holds no scores"),
+        ("a.run", "\n\n", "there are no rows"),
         ("a.run", b"\xc3\x28\x00", "neither parquet nor text"),
         ("a.csv", "qid,docid,score\n1,2,x\n", "cannot be read as csv"),
         ("a.csv", "query,score\n1,2\n", "no column 'qid'"),
