@@ -357,7 +357,7 @@ def test_ids_in_files_are_texts(tmp_path):
     run.write_text("q Q0 a\u00a0b 1 1.0 t\n\nq Q0 c 2 +.5 t\n")  # Arrow refuses the last number
     assert set(dr.read_scores(run).rows.document.to_pylist()) == {"a\u00a0b", "c"}
     run.write_text("q Q0 a 1 1_0 t\n")  # which Python reads as 10
-    with pytest.raises(DataError, match="run:1: .*'1_0' is no number"):
+    with pytest.raises(DataError, match=r"run:1: .*'1_0' is no number"):
         dr.read_scores(run)
     table = tmp_path / "run.csv"
     table.write_text("query_id,doc_id,score\nq,a,1.5\n,b,1\n")
