@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.tables.in_memory import from_arrays
 from dranking.errors import DataError, UsageError, quoted
-from dranking.fusion.united_runs import Normalization, UnitedRuns, judged_grades
+from dranking.fusion.united_runs import Normalization, UnitedRuns
 from dranking.metrics.given_runs import as_judgements
 from dranking.metrics.prediction_files import trec_order
 from dranking.metrics.scores.score_table import ScoreTable
@@ -37,6 +37,8 @@ class FusedRun:
     ----------
     block
         The queries and documents that any run retrieved, without features.
+    documents
+        (n_documents,) ids of the documents, those of the block.
     values
         (n_documents,) scores.
     weights
@@ -49,6 +51,7 @@ class FusedRun:
     """
 
     block: QueryBlock
+    documents: pa.DictionaryArray
     values: Array
     weights: dict[str, float] | None = None
     regularization: float | None = None
@@ -59,8 +62,8 @@ class FusedRun:
         """The scores by query and document, as `dranking.evaluate` takes them."""
         sizes = np.diff(self.block.query_ptr)
         queries = pa.array(np.repeat(np.arange(self.block.n_queries), sizes))
-        documents = self.block.doc_ids.cast(pa.string())
-        return ScoreTable(self.block.query_ids.take(queries), self.values, documents)
+        ids = self.documents.cast(pa.string())
+        return ScoreTable(self.block.query_ids.take(queries), self.values, ids)
 
     def __repr__(self) -> str:
         return f"FusedRun({self.block.n_queries:,} queries, {self.block.n_documents:,} documents)"
@@ -85,14 +88,15 @@ class FusedRun:
         rank = np.arange(len(order)) - np.repeat(self.block.query_ptr[:-1], sizes)
         kept = np.sort(order[rank < depth])
         ptr = np.append(0, np.cumsum(np.minimum(sizes, depth))).astype(np.int64)
+        documents = self.documents.take(pa.array(kept))
         block = replace(
             self.block,
             features=self.block.features[kept],
             relevance=self.block.relevance[kept],
-            doc_ids=self.block.doc_ids.take(pa.array(kept)),
+            doc_ids=documents,
             query_ptr=ptr,
         )
-        return replace(self, block=block, values=self.values[kept])
+        return replace(self, block=block, documents=documents, values=self.values[kept])
 
 
 def fuse(
@@ -157,14 +161,14 @@ def fuse(
     _check(method, normalize, k, judgements)
     united = UnitedRuns.of(given)
     if method == "rrf":
-        return FusedRun(united.block, (1.0 / (k + united.ranks())).sum(axis=1))
+        return FusedRun(united.block, united.documents, (1.0 / (k + united.ranks())).sum(axis=1))
     normalised = united.normalised(normalize)
     if method == "learned":
         return _learned(united, normalised, names, judgements)
     values = normalised.sum(axis=1)
     if method == "combmnz":
         values = values * united.retrieved.sum(axis=1)
-    return FusedRun(united.block, values)
+    return FusedRun(united.block, united.documents, values)
 
 
 def _named(runs: Mapping[str, Any] | Sequence[Any]) -> tuple[list[str], list[Any]]:
@@ -203,7 +207,7 @@ def _learned(
 ) -> FusedRun:
     """Scores by weights of RankRLS; of judged queries, by weights of the other judged queries."""
     features = np.column_stack([normalised, united.retrieved]).astype(np.float32)
-    grades, is_judged = judged_grades(united.block, as_judgements(judgements))
+    grades, is_judged = united.grades(as_judgements(judgements))
     query = united.of_query
     judged = np.flatnonzero(is_judged)
     differs = {*query[judged[grades[judged] > 0]]} & {*query[judged[grades[judged] <= 0]]}
@@ -218,5 +222,11 @@ def _learned(
     values = features.astype(np.float64) @ ranker.coef_
     values[judged] = leave_query_out_scores(ranker, train, executor="threads")
     weights = dict(zip(columns, ranker.coef_.tolist(), strict=True))
-    n_judged = len(np.unique(query[judged]))
-    return FusedRun(united.block, values, weights, ranker.regularization_, n_judged)
+    return FusedRun(
+        united.block,
+        united.documents,
+        values,
+        weights=weights,
+        regularization=ranker.regularization_,
+        n_judged=len(np.unique(query[judged])),
+    )

@@ -35,11 +35,14 @@ class UnitedRuns:
     block
         The queries and documents, without features and labels. Queries stand in the order in which
         the first run, then the second one, names them.
+    documents
+        (n_documents,) ids of the documents, those of the block.
     scores
         (n_documents, n_runs) scores; NaN where a run lacks a document.
     """
 
     block: QueryBlock
+    documents: pa.DictionaryArray
     scores: Array
 
     @classmethod
@@ -62,15 +65,15 @@ class UnitedRuns:
         scores[row, run] = np.concatenate([each.number for each in rows])
         of_query, of_document = np.divmod(united, n_documents)
         starts = np.flatnonzero(np.diff(of_query, prepend=-1))
-        ids = pa.array(of_document.astype(np.int32))
+        ids = pa.DictionaryArray.from_arrays(of_document.astype(np.int32), document.dictionary)
         block = QueryBlock(
             features=sparse.csr_array((len(united), 0), dtype=np.float32),
             relevance=np.full(len(united), np.nan),
             query_ptr=np.append(starts, len(united)).astype(np.int64),
             query_ids=query.dictionary.take(pa.array(of_query[starts])),
-            doc_ids=pa.DictionaryArray.from_arrays(ids, document.dictionary),
+            doc_ids=ids,
         )
-        return cls(block, scores)
+        return cls(block, ids, scores)
 
     @cached_property
     def retrieved(self) -> NDArray[np.bool_]:
@@ -105,6 +108,23 @@ class UnitedRuns:
             values, query = self.scores[there, run], self.of_query[there]
             found[there, run] = _normalised(values, query, kind)
         return found
+
+    def grades(self, judgements: Rows) -> tuple[Array, NDArray[np.bool_]]:
+        """(n_documents,) grades, at least 0, and whether the query of a document is judged at all.
+
+        An unjudged document of a judged query counts as a document of grade 0.
+        """
+        query, document = judgements.coded
+        at_query = pc.index_in(self.block.query_ids, value_set=query.dictionary)
+        of_query = at_query.fill_null(-1).to_numpy()[self.of_query].astype(np.int64)
+        known = pc.index_in(self.documents.dictionary, value_set=document.dictionary)
+        of_document = known.fill_null(-1).to_numpy()[self.documents.indices.to_numpy()]
+        n = len(document.dictionary)
+        keys = np.where((of_query < 0) | (of_document < 0), -1, of_query * n + of_document)
+        there = query.indices.to_numpy().astype(np.int64) * n + document.indices.to_numpy()
+        at = pc.index_in(pa.array(keys), value_set=pa.array(there)).fill_null(-1).to_numpy()
+        grades = np.append(judgements.number, 0.0)[at]
+        return np.maximum(grades, 0.0), of_query >= 0
 
 
 def _checked(rows: Rows) -> Rows:
@@ -145,22 +165,3 @@ def _normalised(scores: Array, query: Ints, kind: Normalization) -> Array:
     is_constant = of_rows(np.maximum.reduceat(scores, starts)) == low
     found: Array = np.where(is_constant, 0.0, above / np.where(is_constant, 1.0, unit))
     return found
-
-
-def judged_grades(block: QueryBlock, judgements: Rows) -> tuple[Array, NDArray[np.bool_]]:
-    """(n_documents,) grades, at least 0, and whether the query of a document is judged at all.
-
-    An unjudged document of a judged query counts as a document of grade 0.
-    """
-    query, document = judgements.coded
-    at_query = pc.index_in(block.query_ids, value_set=query.dictionary).fill_null(-1).to_numpy()
-    ids = block.doc_ids
-    known = pc.index_in(ids.dictionary, value_set=document.dictionary).fill_null(-1).to_numpy()
-    at_document = known[ids.indices.to_numpy()]
-    of_query = np.repeat(at_query, np.diff(block.query_ptr))
-    n = len(document.dictionary)
-    keys = np.where(at_document < 0, -1, of_query.astype(np.int64) * n + at_document)
-    there = query.indices.to_numpy().astype(np.int64) * n + document.indices.to_numpy()
-    at = pc.index_in(pa.array(keys), value_set=pa.array(there)).fill_null(-1).to_numpy()
-    grades = np.append(judgements.number, 0.0)[at]
-    return np.maximum(grades, 0.0), of_query >= 0

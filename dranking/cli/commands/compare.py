@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -25,7 +26,6 @@ from dranking.files.places import Place
 if TYPE_CHECKING:
     from dranking.engine.executor import Executor
     from dranking.metrics.comparison.compare import Comparison
-    from dranking.metrics.comparison.many_rankers import RankerComparison
     from dranking.metrics.conventions import Convention
     from dranking.metrics.scores.rows import Rows
 
@@ -108,18 +108,18 @@ def compare(
             given = zip(rankers, found, strict=True)
             tables = [_of_run(*run, judgements, metrics, how, runs) for run in given]
         drawn: dict[str, Any] = {"seed": seed, "n_resamples": resamples, "confidence": confidence}
-        result: Comparison | RankerComparison
         if pairwise:
-            result = compare_values(*tables, **drawn)
+            two = compare_values(*tables, **drawn)
+            shown = partial(_print, two, f"A = {scored[0]}, B = {scored[1]}", confidence)
+            facts = two.as_json()
         else:
             named = dict(zip(names, tables, strict=True))
-            result = compare_ranker_values(named, test=test, **drawn)
+            many = compare_ranker_values(named, test=test, **drawn)
+            shown, facts = partial(print_rankers, many, form), many.as_json()
     if as_json:
-        print_json(result.as_json())
-    elif hasattr(result, "rankers"):
-        print_rankers(result, form)
+        print_json(facts)
     else:
-        _print(result, f"A = {scored[0]}, B = {scored[1]}", confidence)
+        shown()
 
 
 def _split(paths: list[Place]) -> tuple[list[Place], Place | None]:

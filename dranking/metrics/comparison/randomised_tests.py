@@ -83,8 +83,9 @@ def tukey_hsd(values: Array, weights: Array, *, seed: int = 0, n_resamples: int 
     Notes
     -----
     The hypothesis is that all rankers have one distribution of values. A pair of equal rankers
-    with noisier values than the others is called different too often: at level .05 in .15 of
-    samples where two of five rankers have three times the noise of the others.
+    with noisier values than the others is called different too often: at level .05 in .14 (standard
+    error .02) of samples of 50 queries where two of ten rankers have ten times the noise of the
+    others, and .08 where they have three times the noise.
 
     References
     ----------
