@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
-from dranking.metrics.comparison.significance import mean_interval
+from dranking.metrics.comparison.significance import measure_interval
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary
 from dranking.metrics.given_runs import (
@@ -66,11 +66,11 @@ class Evaluation:
 
     @cached_property
     def intervals(self) -> dict[str, tuple[float, float]]:
-        """The 95 % interval of each mean, `mean_interval`; NaN where the queries allow none."""
+        """The 95 % interval of each mean, `measure_interval`; NaN where the queries allow none."""
         counting = {name: self.per_query.counting(name) for name in self.per_query.values}
         none = (float("nan"), float("nan"))
         return {
-            name: mean_interval(values, weights) if len(values) else none
+            name: measure_interval(values, weights) if len(values) else none
             for name, (values, weights) in counting.items()
         }
 

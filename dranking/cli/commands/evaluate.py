@@ -125,7 +125,7 @@ def _print_result(
         for name, mean in result.metrics.items()
     ]
     title = f"{n:,} queries, {result.per_query.convention} convention"
-    print_table(title, ["metric", "mean", "95 %", "queries that count"], rows)
+    print_table(title, ["metric", "mean", "95%", "queries that count"], rows)
     if result.trained_on is not None:
         print_line(result.trained_on.text)
     if result.counts is not None:

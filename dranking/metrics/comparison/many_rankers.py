@@ -23,6 +23,7 @@ from dranking.metrics.comparison.significance import (
     effective_queries,
     mean_and_error,
     mean_interval,
+    measure_interval,
 )
 from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery, per_query_of
@@ -51,7 +52,7 @@ class RankerMean:
     mean
         Weighted mean over the queries that count for all rankers.
     low, high
-        Ends of its bootstrap-t interval, `mean_interval`; NaN where there is none.
+        Ends of its bootstrap-t interval, `measure_interval`; NaN where there is none.
     better_than
         Names of the rankers that are worse by the test, at a level of 1 less the confidence.
     """
@@ -310,7 +311,7 @@ class _Shared:
                 better[names[winner]].append(names[loser])
         means = []
         for name, values in zip(names, self.values.T, strict=True):
-            interval = mean_interval(values, self.weights, confidence=confidence, **drawn)
+            interval = measure_interval(values, self.weights, confidence=confidence, **drawn)
             mean = mean_and_error(values, self.weights)[0]
             means.append(RankerMean(name, mean, *interval, tuple(better[name])))
         return MeasureOfRankers(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,6 +140,12 @@ def mean_interval(
         differences, weights, seed=seed, n_resamples=n_resamples, confidence=confidence
     )
     return found.low, found.high
+
+
+def measure_interval(values: Array, weights: Array, **how: Any) -> tuple[float, float]:
+    """The `mean_interval` of a measure, whose values and so whose mean lie in [0, 1]."""
+    low, high = np.clip(mean_interval(values, weights, **how), 0.0, 1.0).tolist()
+    return low, high
 
 
 def mean_test(
