@@ -16,7 +16,7 @@ KINDS = {
     "Rankers": ("rankrls", "pairwise", "max_margin", "bilinear", "models"),
     "Evaluation, tuning and reports": (
         *("metrics", "models.comparison", "models.evaluation", "max_margin.bounds"),
-        *("tuning", "report"),
+        *("fusion", "tuning", "report"),
     ),
     "Data": (
         *("data", "ingestion", "files", "bilinear.texts", "metrics.scores"),

@@ -9,6 +9,7 @@ but for three imports that ``tests/test_layers.py`` names:
 | `retrain` | scheduled runs, registry, gate |
 | `report` | HTML reports and model cards |
 | `clicks` | counts of clicks, propensities, labels, values of rankers, interleaving |
+| `fusion` | one ranking out of several runs |
 | `tuning` | choice of hyperparameters |
 | `bilinear` | the sparse bilinear ranker and its texts (Chen et al. 2010) |
 | `max_margin` | max-margin rankers and their risk bounds (Riezler and De Bona 2009) |
@@ -74,6 +75,8 @@ if TYPE_CHECKING:
     from dranking.errors import TryAgainError as TryAgainError
     from dranking.errors import UsageError as UsageError
     from dranking.files.places import as_place as as_place
+    from dranking.fusion.fuse import FusedRun as FusedRun
+    from dranking.fusion.fuse import fuse as fuse
     from dranking.ingestion.dask_collections import to_dask_array as to_dask_array
     from dranking.ingestion.dask_collections import to_dask_dataframe as to_dask_dataframe
     from dranking.ingestion.ingest import ingest as ingest
@@ -89,6 +92,7 @@ if TYPE_CHECKING:
     from dranking.metrics.scores.read_scores import read_judgements as read_judgements
     from dranking.metrics.scores.read_scores import read_scores as read_scores
     from dranking.models.comparison import compare as compare
+    from dranking.models.comparison import compare_rankers as compare_rankers
     from dranking.models.evaluation import Evaluation as Evaluation
     from dranking.models.evaluation import evaluate as evaluate
     from dranking.models.export.formats import export_model as export_model
@@ -141,6 +145,7 @@ _HOME = {
     "DrankingError": "dranking.errors",
     "Evaluation": "dranking.models.evaluation",
     "Forms": "dranking.rankrls.greedy.options",
+    "FusedRun": "dranking.fusion.fuse",
     "GreedyRankRLS": "dranking.rankrls.greedy.estimator",
     "GreedyRankRLSCV": "dranking.rankrls.greedy.cross_validation",
     "HarvestRules": "dranking.clicks.propensities.harvest",
@@ -173,6 +178,7 @@ _HOME = {
     "build_statistics": "dranking.rankrls.gram.statistics_store",
     "collection": "dranking.bilinear.texts.make_collection",
     "compare": "dranking.models.comparison",
+    "compare_rankers": "dranking.models.comparison",
     "evaluate": "dranking.models.evaluation",
     "evaluate_bilinear": "dranking.bilinear.evaluation",
     "expire_statistics": "dranking.rankrls.statistics.write_append_expire",
@@ -180,6 +186,7 @@ _HOME = {
     "fit_prior": "dranking.clicks.labels.prior",
     "from_arrays": "dranking.data.tables.in_memory",
     "from_table": "dranking.data.tables.in_memory",
+    "fuse": "dranking.fusion.fuse",
     "given_propensities": "dranking.clicks.propensities.propensities",
     "harvest_propensities": "dranking.clicks.propensities.harvest",
     "import_model": "dranking.models.export.formats",

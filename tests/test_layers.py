@@ -16,7 +16,7 @@ REPOSITORY = PACKAGE.parent
 
 PACKAGES = [
     *("kernels", "redaction", "errors", "files", "data", "engine", "ingestion", "metrics"),
-    *("models", "rankrls", "pairwise", "max_margin", "bilinear"),
+    *("models", "rankrls", "pairwise", "max_margin", "bilinear", "fusion"),
     *("tuning", "clicks", "report", "retrain", "cli"),
 ]
 """The packages, the lowest first. A package imports from itself and from lower ones only."""

@@ -160,6 +160,17 @@ def format_value(value: Any) -> str:
     return f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.4g}"
 
 
+def interval_text(low: float, high: float, sign: str = "") -> str:
+    """The ends of an interval in brackets; empty where there is none.
+
+    Examples
+    --------
+    >>> interval_text(0.02, 0.18, "+")
+    '[+0.0200, +0.1800]'
+    """
+    return "" if math.isnan(low) else f"[{low:{sign}.4f}, {high:{sign}.4f}]"
+
+
 @contextmanager
 def progress_shown() -> Iterator[None]:
     """Show the progress that is reported inside: bars on a terminal, JSON lines elsewhere."""

@@ -1,11 +1,12 @@
-"""Paired comparison of two models, or of scores from elsewhere, on a judged data set."""
+"""Paired comparisons of models, or of scores from elsewhere, on a judged data set."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dranking.metrics.comparison.compare import DEFAULT_RESAMPLES, Comparison, compare_values
+from dranking.metrics.comparison.many_rankers import RankerComparison, Test, compare_ranker_values
 from dranking.metrics.conventions import Convention
 from dranking.metrics.judged_runs import RunRules
 from dranking.metrics.per_query import PerQuery
@@ -73,12 +74,96 @@ def compare(  # noqa: PLR0913 - one call with keywords, as `dranking compare` ha
     >>> bool(found["map"].low > 0)
     True
     """
+    measured = _measured((a, b), data, metrics, convention, rules, executor)
+    return compare_values(*measured, seed=seed, n_resamples=n_resamples, confidence=confidence)
 
-    def measured(scorer: Any) -> Any:
-        if data is None or isinstance(scorer, (Evaluation, PerQuery)):
-            return scorer
-        return evaluate(scorer, data, metrics, convention, rules=rules, executor=executor)
 
-    return compare_values(
-        measured(a), measured(b), seed=seed, n_resamples=n_resamples, confidence=confidence
+def compare_rankers(  # noqa: PLR0913 - one call with keywords, as `dranking compare` has options
+    rankers: Mapping[str, Any],
+    data: Any = None,
+    *,
+    metrics: str | Sequence[str] | None = None,
+    convention: str | Convention | None = None,
+    rules: RunRules | None = None,
+    test: Test = "sign-flip",
+    seed: int = 0,
+    n_resamples: int = DEFAULT_RESAMPLES,
+    confidence: float = 0.95,
+    executor: Any = None,
+) -> RankerComparison:
+    """Compare several models, or scores from elsewhere: all pairs, at one level for all tests.
+
+    A measure is compared on the queries that count for all rankers. Query weights count in the
+    means, in the intervals and in the tests. Queries that count for fewer than 20 queries of equal
+    weight (`n_effective`) cause a `ComparisonWarning`.
+
+    Parameters
+    ----------
+    rankers
+        Between 2 and 26 by name: results of `dranking.evaluate` on the same queries; or, with
+        `data`, whatever `dranking.evaluate` measures.
+    data, metrics, convention, rules, executor
+        As in `compare`.
+    test
+        ``sign-flip`` is the permutation test of the signs of the differences of each pair, with
+        Holm's correction over all pairs and measures. ``tukey-hsd`` is the randomised test of
+        Tukey, which holds where all rankers have the same noise: two equal rankers with ten times
+        the noise of eight others are called different in .14 of cases at level .05.
+    seed
+        Seed of the bootstrap and of the tests.
+    n_resamples
+        Bootstrap samples, and random permutations, at least 1.
+    confidence
+        Coverage of each interval; the level of all tests together is 1 less this.
+
+    Raises
+    ------
+    UsageError
+        If `n_resamples`, `confidence` or `test` is none of these, the rankers have no measure in
+        common, or a ranker needs `data`.
+    DataError
+        If queries, weights or conventions differ, a query occurs twice, or no query counts for a
+        measure; and as `dranking.evaluate`.
+
+    References
+    ----------
+    Smucker, Allan and Carterette, A comparison of statistical significance tests for information
+    retrieval evaluation, CIKM 2007. Carterette, Multiple testing in statistical analysis of
+    systems-based information retrieval experiments, ACM Transactions on Information Systems 30,
+    2012.
+
+    Examples
+    --------
+    >>> import numpy as np, dranking as dr
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(240, 3)), np.repeat(np.arange(40), 6)
+    >>> later = dr.from_arrays(X, X[:, 0] + rng.normal(size=240) > 0, qid)
+    >>> found = dr.compare_rankers({"good": "f1", "poor": "f2", "bad": "f3"}, later, metrics="map")
+    >>> found["map"].rankers[0].better_than
+    ('poor', 'bad')
+    """
+    measured = _measured(rankers.values(), data, metrics, convention, rules, executor)
+    return compare_ranker_values(
+        dict(zip(rankers, measured, strict=True)),
+        test=test,
+        seed=seed,
+        n_resamples=n_resamples,
+        confidence=confidence,
     )
+
+
+def _measured(
+    scorers: Iterable[Any],
+    data: Any,
+    metrics: str | Sequence[str] | None,
+    convention: str | Convention | None,
+    rules: RunRules | None,
+    executor: Any,
+) -> list[Any]:
+    """Results of `evaluate`: given ones as they are, or measured on the data."""
+    return [
+        scorer
+        if data is None or isinstance(scorer, (Evaluation, PerQuery))
+        else evaluate(scorer, data, metrics, convention, rules=rules, executor=executor)
+        for scorer in scorers
+    ]

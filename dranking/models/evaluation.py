@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
+from dranking.metrics.comparison.significance import measure_interval
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary
 from dranking.metrics.given_runs import (
@@ -63,6 +64,16 @@ class Evaluation:
         """Mean of each measure; NaN for a measure for which no query counts."""
         return self.summary.metrics
 
+    @cached_property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """The 95 % interval of each mean, `measure_interval`; NaN where the queries allow none."""
+        counting = {name: self.per_query.counting(name) for name in self.per_query.values}
+        none = (float("nan"), float("nan"))
+        return {
+            name: measure_interval(values, weights) if len(values) else none
+            for name, (values, weights) in counting.items()
+        }
+
     @property
     def n_queries(self) -> int:
         """Number of queries of the data set."""
@@ -94,10 +105,11 @@ class Evaluation:
         return frame
 
     def as_json(self) -> dict[str, Any]:
-        """``{"metrics", "n_queries", "excluded", "trained_on"}``, for JSON; of runs ``counts``."""
+        """The figures as plain dictionaries, for JSON; those of runs have ``counts`` as well."""
         found = None if self.trained_on is None else self.trained_on.as_json()
         counts = {} if self.counts is None else {"counts": self.counts.as_json()}
-        return {**self.summary.as_json(), "trained_on": found, **counts}
+        intervals = {name: list(ends) for name, ends in self.intervals.items()}
+        return {**self.summary.as_json(), "intervals": intervals, "trained_on": found, **counts}
 
 
 def evaluate(

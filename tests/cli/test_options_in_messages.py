@@ -43,6 +43,8 @@ SHOWN_BY: dict[str, Sequence[str]] = {
     "ingestion/rows/scratch.py": ["ingest", "clicks build"],
     "metrics/scores": ["evaluate", "compare", "report"],
     "metrics/comparison": ["compare"],
+    "cli/commands/compare.py": ("evaluate", "compare"),
+    "cli/ranker_tables.py": ["compare"],
     "cli/options/runs.py": ["evaluate", "compare"],
     "engine": [*READ_TABLES, "retrain"],
     "engine/cluster": [name for name in COMMANDS if "--scheduler" in OPTIONS[name]],

@@ -6,6 +6,7 @@ from dranking.cli.commands.clicks import clicks
 from dranking.cli.commands.compare import compare
 from dranking.cli.commands.evaluate import evaluate
 from dranking.cli.commands.export import export
+from dranking.cli.commands.fuse import fuse
 from dranking.cli.commands.info import info
 from dranking.cli.commands.ingest import ingest
 from dranking.cli.commands.interleave import interleave
@@ -27,6 +28,7 @@ __all__ = [
     "compare",
     "evaluate",
     "export",
+    "fuse",
     "info",
     "ingest",
     "interleave",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,6 +19,7 @@ from dranking.cli.options.scorers import (
 from dranking.cli.options.shared import ConventionIfGiven, Json, MetricsIfGiven
 from dranking.cli.output import format_value, note, print_json, print_line, print_table
 from dranking.cli.parsing.option_groups import grouped
+from dranking.cli.ranker_tables import print_rankers
 from dranking.errors import UsageError
 from dranking.files.places import Place
 
@@ -30,53 +32,69 @@ if TYPE_CHECKING:
 
 @grouped
 def compare(
-    a: Annotated[
-        Place,
+    paths: Annotated[
+        list[Place],
         typer.Argument(
-            help="A model; scores: a folder that predict wrote, a TREC run, or CSV or parquet with "
-            "qid, docid and score; or a parquet file from evaluate --per-query.",
-            metavar="A",
+            help="Two rankers or more: models; scores: a folder that predict wrote, a TREC run, or "
+            "CSV or parquet with qid, docid and score; or parquet files from evaluate --per-query. "
+            "Then DATA, judged data or judgements (qrels), needed for models and scores.",
+            metavar="A B... [DATA]",
         ),
     ],
-    b: Annotated[
-        Place,
-        typer.Argument(help="Another of these; or DATA with --score-column.", metavar="B"),
-    ],
-    data: Annotated[
-        Place | None,
-        typer.Argument(
-            help="Judged data, or judgements (qrels); needed for a model or scores.",
-            metavar="[DATA]",
-        ),
-    ] = None,
     score_column: ScoreColumn = None,
     metrics: MetricsIfGiven = None,
     convention: ConventionIfGiven = None,
-    confidence: Annotated[float, typer.Option(help="Confidence of the bootstrap interval.")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence of the bootstrap intervals.")
+    ] = 0.95,
     resamples: Annotated[
         int, typer.Option(min=1, help="Number of bootstrap samples and random signs.")
     ] = 10_000,
     seed: Annotated[int, typer.Option(help="Random seed of bootstrap and permutations.")] = 0,
+    test: Annotated[
+        Literal["sign-flip", "tukey-hsd"],
+        typer.Option(
+            help="Test of all pairs of rankers: random signs with Holm's correction, or Tukey's "
+            "randomised test, for rankers of equal noise alone."
+        ),
+    ] = "sign-flip",
+    form: Annotated[
+        Literal["text", "markdown", "latex"],
+        typer.Option("--format", help="Print the table of all rankers in this form."),
+    ] = "text",
     runs: RunOptions = RunOptions(),
     columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     as_json: Json = False,
 ) -> None:
-    """Compare two models, or scores from elsewhere, query by query.
+    """Compare two models or more, or scores from elsewhere, query by query.
 
-    Beside judgements of documents (TREC qrels) in the place of data, A and B are runs of any depth.
+    Beside judgements of documents (TREC qrels) in the place of data, the scores are runs of any
+    depth.
 
-    Differences are A - B, with bootstrap-t intervals, the p-values that belong to them, and the
-    permutation test of the signs. Fewer than 20 queries, or queries of unequal
-    weights that count for fewer than 20 equal ones, cause a warning.
+    For two, differences are A - B, with bootstrap-t intervals, the p-values that belong to them,
+    and the permutation test of the signs. For more, or with --format or --test, all pairs are
+    tested at one level, and the letters behind a mean name the rankers that are worse. Fewer than
+    20 queries, or queries of unequal weights that count for fewer than 20 equal ones, cause a
+    warning.
     """
     from dranking.metrics.comparison.compare import compare_values
+    from dranking.metrics.comparison.many_rankers import compare_ranker_values
 
-    by_column = ranks_by_column(data, score_column, [a, b], "give A and DATA alone")
-    judged = b if by_column else data
-    scored: list[Place | str] = [a, score_column if by_column and score_column else b]
+    rankers, data = _split(paths)
+    by_column = score_column is not None and len(rankers) == 1
+    if not by_column:
+        ranks_by_column(data, score_column, rankers, "give A and DATA alone")
+    scored: list[Place | str] = [*rankers, *([score_column] if by_column and score_column else [])]
+    if len(scored) < 2:
+        raise UsageError(
+            f"{paths[0]}: two rankers or more are compared: give A B DATA. DATA is left out where "
+            "all of them are values of every query from evaluate --per-query."
+        )
+    pairwise = len(scored) == 2 and test == "sign-flip" and form == "text"
+    names = [] if pairwise else _names(scored)
     name = None if by_column else score_column
-    beside = None if by_column else _runs([a, b], judged, columns, name)
+    beside = None if by_column else _runs(rankers, data, columns, name)
     how = runs.convention(convention, is_run=beside is not None)
     if beside is None:
         runs.check_no_run()
@@ -84,16 +102,43 @@ def compare(
         runs.check_options(scheduler=execution.scheduler)
     with execution.running() as executor:
         if beside is None:
-            tables = [_per_query(s, name, judged, metrics, how, columns, executor) for s in scored]
+            tables = [_per_query(s, name, data, metrics, how, columns, executor) for s in scored]
         else:
             found, judgements = beside
-            given = zip((a, b), found, strict=True)
+            given = zip(rankers, found, strict=True)
             tables = [_of_run(*run, judgements, metrics, how, runs) for run in given]
-        result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
+        drawn: dict[str, Any] = {"seed": seed, "n_resamples": resamples, "confidence": confidence}
+        if pairwise:
+            two = compare_values(*tables, **drawn)
+            shown = partial(_print, two, f"A = {scored[0]}, B = {scored[1]}", confidence)
+            facts = two.as_json()
+        else:
+            named = dict(zip(names, tables, strict=True))
+            many = compare_ranker_values(named, test=test, **drawn)
+            shown, facts = partial(print_rankers, many, form), many.as_json()
     if as_json:
-        print_json(result.as_json())
+        print_json(facts)
     else:
-        _print(result, f"A = {a}, B = {scored[1]}", confidence)
+        shown()
+
+
+def _split(paths: list[Place]) -> tuple[list[Place], Place | None]:
+    """The rankers, and the data behind them; none where all hold values of every query."""
+    from dranking.metrics.per_query import is_per_query
+
+    if all(map(is_per_query, paths)):
+        return paths, None
+    return paths[:-1], paths[-1]
+
+
+def _names(scored: list[Place | str]) -> list[str]:
+    """Names of rankers: the names of their files where these differ, otherwise their paths."""
+    short = [each if isinstance(each, str) else each.name for each in scored]
+    names = short if len({*short}) == len(short) else [str(each) for each in scored]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{name} stands among the rankers {names.count(name)} times.")
+    return names
 
 
 def _print(result: Comparison, title: str, confidence: float) -> None:

@@ -27,7 +27,7 @@ from dranking.cli.options.shared import (
     Overwrite,
     Queries,
 )
-from dranking.cli.output import note, print_json, print_line, print_table
+from dranking.cli.output import interval_text, note, print_json, print_line, print_table
 from dranking.cli.parsing.option_groups import grouped
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import check_output_file
@@ -120,9 +120,12 @@ def _print_result(
         print_json(result.as_json())
         return
     n, excluded = result.n_queries, result.summary.excluded
-    rows = [(name, mean, n - excluded[name]) for name, mean in result.metrics.items()]
+    rows = [
+        (name, mean, interval_text(*result.intervals[name]), n - excluded[name])
+        for name, mean in result.metrics.items()
+    ]
     title = f"{n:,} queries, {result.per_query.convention} convention"
-    print_table(title, ["metric", "mean", "queries that count"], rows)
+    print_table(title, ["metric", "mean", "95%", "queries that count"], rows)
     if result.trained_on is not None:
         print_line(result.trained_on.text)
     if result.counts is not None:

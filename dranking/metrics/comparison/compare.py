@@ -11,15 +11,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.errors import ComparisonWarning, DataError, UsageError, warn_user
+from dranking.metrics.comparison.randomised_tests import holm, sign_flip_test
 from dranking.metrics.comparison.significance import (
     FEWEST_QUERIES,
     ROUNDING,
     effective_queries,
-    holm,
     mean_and_error,
     mean_test,
     queries_text,
-    sign_flip_test,
 )
 from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.overlap import Overlap
@@ -174,19 +173,22 @@ def compare_values(
     """
     overlaps = {"a": _overlap_of(a), "b": _overlap_of(b)}
     a, b = per_query_of(a), per_query_of(b)
-    found = compare_rows(
-        a, b.take(_rows_in(a, b)), seed=seed, n_resamples=n_resamples, confidence=confidence
-    )
+    ordered = in_the_order_of(a, b, ("A", "B"))
+    found = compare_rows(a, ordered, seed=seed, n_resamples=n_resamples, confidence=confidence)
     fewest = min(found.metrics, key=lambda entry: entry.n_effective)
-    if fewest.n_effective < FEWEST_QUERIES:
-        queries = queries_text(fewest.n_queries, fewest.n_effective)
+    warn_of_few_queries(fewest.metric, fewest.n_queries, fewest.n_effective)
+    return replace(found, trained_on=overlaps)
+
+
+def warn_of_few_queries(metric: str, n_queries: int, n_effective: float) -> None:
+    """Warn that the queries that count for a measure are too few for intervals."""
+    if n_effective < FEWEST_QUERIES:
         warn_user(
-            f"{queries} count for {fewest.metric}: intervals of fewer than {FEWEST_QUERIES} "
-            "queries miss the difference more often than they say, and p-values are rough. Judge "
-            "more queries.",
+            f"{queries_text(n_queries, n_effective)} count for {metric}: intervals of fewer than "
+            f"{FEWEST_QUERIES} queries miss the difference more often than they say, and p-values "
+            "are rough. Judge more queries.",
             ComparisonWarning,
         )
-    return replace(found, trained_on=overlaps)
 
 
 def _overlap_of(result: Any) -> Overlap | None:
@@ -209,18 +211,15 @@ def compare_rows(
     Parameters, errors and figures are those of `compare_values`, which brings the rows into one
     order. An id may occur in several rows here, and few queries cause no warning.
     """
-    if n_resamples < 1:
-        raise UsageError(f"n_resamples is {n_resamples}; at least 1 is needed.")
-    if not 0.0 < confidence < 1.0:
-        raise UsageError(f"confidence is {confidence}; it must lie between 0 and 1, as 0.95 does.")
+    check_resampling(n_resamples, confidence)
     names = [name for name in a.values if name in b.values]
     if not names:
         raise UsageError(
             "the two tables have no measure in common: "
             f"{', '.join(a.values) or 'none'} against {', '.join(b.values) or 'none'}."
         )
-    _check_conventions(a, b)
-    weights = _common_weights(a, b)
+    _check_conventions(a, b, ("A", "B"))
+    weights = _common_weights(a, b, ("A", "B"))
     paired = [_pair(name, a.values[name], b.values[name], weights) for name in names]
     drawn: dict[str, Any] = {"seed": seed, "n_resamples": n_resamples}
     tests = [mean_test(p.differences, p.weights, confidence=confidence, **drawn) for p in paired]
@@ -228,8 +227,9 @@ def compare_rows(
     entries = []
     for name, p, test, p_holm in zip(names, paired, tests, adjusted, strict=True):
         p_permutation = sign_flip_test(p.differences, p.weights, **drawn)
-        better = p.differences if higher_is_better(name) else -p.differences
-        wins, losses = int((better > ROUNDING).sum()), int((better < -ROUNDING).sum())
+        wins, ties, losses = counts_of_wins(
+            p.differences if higher_is_better(name) else -p.differences
+        )
         entries.append(
             MetricComparison(
                 metric=name,
@@ -242,9 +242,9 @@ def compare_rows(
                 p_holm=p_holm,
                 p_permutation=p_permutation,
                 wins=wins,
-                ties=len(better) - wins - losses,
+                ties=ties,
                 losses=losses,
-                n_queries=len(better),
+                n_queries=len(p.weights),
                 n_effective=effective_queries(p.weights),
                 n_excluded=p.n_excluded,
             )
@@ -264,20 +264,49 @@ def _pair(
     return _Paired(a[counts], b[counts], weights[counts], int((~counts).sum()))
 
 
-def _check_conventions(a: PerQuery, b: PerQuery) -> None:
+def check_resampling(n_resamples: int, confidence: float) -> None:
+    """Raise UsageError unless there are samples, and the confidence lies between 0 and 1."""
+    if n_resamples < 1:
+        raise UsageError(f"n_resamples is {n_resamples}; at least 1 is needed.")
+    if not 0.0 < confidence < 1.0:
+        raise UsageError(f"confidence is {confidence}; it must lie between 0 and 1, as 0.95 does.")
+
+
+def counts_of_wins(better: NDArray[np.float64]) -> tuple[int, int, int]:
+    """Numbers of differences above 0, at 0 and below 0, within rounding."""
+    wins, losses = int((better > ROUNDING).sum()), int((better < -ROUNDING).sum())
+    return wins, len(better) - wins - losses, losses
+
+
+def in_the_order_of(a: PerQuery, b: PerQuery, names: tuple[str, str]) -> PerQuery:
+    """The values of B with the queries in the order of A.
+
+    Raises
+    ------
+    DataError
+        If queries, weights or conventions differ, or a query occurs twice. `names` are those of A
+        and B in its text.
+    """
+    _check_conventions(a, b, names)
+    ordered = b.take(_rows_in(a, b, names))
+    _common_weights(a, ordered, names)
+    return ordered
+
+
+def _check_conventions(a: PerQuery, b: PerQuery, names: tuple[str, str]) -> None:
     if a.convention is not None and b.convention is not None and a.convention != b.convention:
         raise DataError(
-            f"the values of A follow the {a.convention} convention and the values of B the "
-            f"{b.convention} convention; evaluate both under one convention."
+            f"the values of {names[0]} follow the {a.convention} convention and the values of "
+            f"{names[1]} the {b.convention} convention; evaluate both under one convention."
         )
 
 
-def _rows_in(a: PerQuery, b: PerQuery) -> NDArray[np.int64]:
+def _rows_in(a: PerQuery, b: PerQuery, names: tuple[str, str]) -> NDArray[np.int64]:
     """(n_queries,) row of B that holds each query of A."""
     a_ids, b_ids = a.query_ids, b.query_ids
     if a_ids.type != b_ids.type:
         a_ids, b_ids = a_ids.cast(pa.string()), b_ids.cast(pa.string())
-    for which, ids in (("A", a_ids), ("B", b_ids)):
+    for which, ids in zip(names, (a_ids, b_ids), strict=True):
         if pc.count_distinct(ids).as_py() < len(ids):
             counts = pc.value_counts(ids)
             twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
@@ -287,8 +316,9 @@ def _rows_in(a: PerQuery, b: PerQuery) -> NDArray[np.int64]:
     only_b = b_ids.filter(pc.invert(pc.is_in(b_ids, value_set=a_ids)))
     if len(only_a) or len(only_b):
         raise DataError(
-            f"A and B are not about the same queries: {len(only_a)} only in A"
-            f"{_some(only_a, ' (')}, {len(only_b)} only in B{_some(only_b, ' (')}; "
+            f"{names[0]} and {names[1]} are not about the same queries: {len(only_a)} only in "
+            f"{names[0]}{_some(only_a, ' (')}, {len(only_b)} only in {names[1]}"
+            f"{_some(only_b, ' (')}; "
             "evaluate both models on the same data. Runs beside judgements may count queries that "
             "they lack as 0: --all-queries, RunRules(all_queries=True)."
         )
@@ -303,14 +333,16 @@ def _some(ids: pa.Array, opening: str = "") -> str:
     return f"{opening}{shown}{')' if opening else ''}"
 
 
-def _common_weights(a: PerQuery, b: PerQuery) -> NDArray[np.float64]:
+def _common_weights(a: PerQuery, b: PerQuery, names: tuple[str, str]) -> NDArray[np.float64]:
+    """(n_queries,) weights, which are those of both."""
     ones = np.ones(a.n_queries)
     of_a = ones if a.weights is None else a.weights
     of_b = ones if b.weights is None else b.weights
     if not np.array_equal(of_a, of_b):
         at = int(np.argmax(of_a != of_b))
         raise DataError(
-            f"query {a.query_ids[at]} weighs {of_a[at]:g} in A and {of_b[at]:g} in B; "
+            f"query {a.query_ids[at]} weighs {of_a[at]:g} in {names[0]} and {of_b[at]:g} in "
+            f"{names[1]}; "
             "evaluate both models on the same data."
         )
     return of_a

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ Array = NDArray[np.float64]
 
 FEWEST_QUERIES = 20
 """Fewest queries whose interval is a ground for a decision; see the table of `mean_interval`."""
+
+ENOUGH_QUERIES = 2_000
+"""Effective queries from which on Student's quantile is that of the bootstrap to two digits."""
 
 ROUNDING = 1e-12
 """Differences at most this far apart are equal, and have no spread."""
@@ -66,7 +69,7 @@ def mean_interval(
     The interval is ``m -+ c e``. The factor c is the larger of two quantiles of abs(t): of the
     bootstrap samples, where t is the studentised distance of the sample's mean from m, and of
     Student's distribution with `degrees_of_freedom`. Samples without spread have no t and are left
-    out.
+    out. From `ENOUGH_QUERIES` effective queries on, no samples are drawn: the quantiles agree.
 
     Parameters
     ----------
@@ -139,6 +142,12 @@ def mean_interval(
     return found.low, found.high
 
 
+def measure_interval(values: Array, weights: Array, **how: Any) -> tuple[float, float]:
+    """The `mean_interval` of a measure, whose values and so whose mean lie in [0, 1]."""
+    low, high = np.clip(mean_interval(values, weights, **how), 0.0, 1.0).tolist()
+    return low, high
+
+
 def mean_test(
     differences: Array,
     weights: Array,
@@ -154,11 +163,14 @@ def mean_test(
         return MeanTest(np.nan, np.nan, 1.0)
     if error == 0.0:
         return MeanTest(mean, mean, float(abs(mean) <= ROUNDING))
-    t = np.sort(np.abs(_bootstrap_t(differences - mean, weights, seed, n_resamples)))
-    degrees = degrees_of_freedom(effective_queries(weights))
+    n_effective = effective_queries(weights)
+    degrees = degrees_of_freedom(n_effective)
     factor = float(special.stdtrit(degrees, 0.5 + confidence / 2))
     observed = abs(mean) / error
     p_value = float(2.0 * special.stdtr(degrees, -observed))
+    t = np.empty(0)
+    if n_effective < ENOUGH_QUERIES:
+        t = np.sort(np.abs(_bootstrap_t(differences - mean, weights, seed, n_resamples)))
     if len(t):
         # So many samples are at least as large as the factor that their share is not below alpha.
         n_beyond = math.ceil((1.0 - confidence) * len(t) * (1.0 - ROUNDING))
@@ -189,49 +201,6 @@ def paired_t_test(differences: Array, weights: Array) -> float:
     return float(2.0 * special.stdtr(degrees, -abs(mean) / error))
 
 
-def sign_flip_test(
-    differences: Array, weights: Array, *, seed: int = 0, n_resamples: int = 10_000
-) -> float:
-    """Two-sided p-value of the permutation test that the differences are symmetric around 0.
-
-    Under this hypothesis every difference is as probable as its negative, so the size of the mean
-    is compared with its size under other choices of signs. Of k differences that are not 0, all
-    2^k choices are tried if they are at most `n_resamples`, and the p-value is exact; otherwise
-    that many random choices are drawn, and the given signs count as one more.
-
-    Parameters
-    ----------
-    differences, weights
-        (n,) one value and one weight above 0 for each query, n >= 1.
-    seed
-        Seed of the draws.
-    n_resamples
-        Largest number of choices of signs.
-
-    Returns
-    -------
-    The p-value: 1 if all differences are 0.
-
-    References
-    ----------
-    Smucker, Allan and Carterette, A comparison of statistical significance tests for information
-    retrieval evaluation, CIKM 2007, section 3.1.
-    """
-    products = (_shares(weights) * differences)[np.abs(differences) > ROUNDING]
-    n = len(products)
-    # Other choices with the same sum in exact arithmetic count as equal, also where terms cancel.
-    observed = abs(float(products.sum())) - ROUNDING * float(np.abs(products).sum())
-    if 2**n <= n_resamples:
-        signs = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
-        return float(np.mean(np.abs(signs @ products) >= observed))
-    rng = np.random.default_rng(seed)
-    as_large = 0
-    for rows in _batches(n_resamples, n):
-        signs = 1.0 - 2.0 * rng.integers(0, 2, size=(rows, n), dtype=np.int8)
-        as_large += int((np.abs(signs @ products) >= observed).sum())
-    return (as_large + 1) / (n_resamples + 1)
-
-
 def effective_queries(weights: Array) -> float:
     """Number of queries of equal weight whose mean has the variance of the weighted mean.
 
@@ -246,7 +215,7 @@ def effective_queries(weights: Array) -> float:
     ----------
     Kish, Survey sampling, 1965, section 11.7.
     """
-    shares = _shares(weights)
+    shares = shares_of(weights)
     # Rounding must not make 19.999... of 20 equal weights.
     return round(1.0 / float(np.square(shares).sum()), 9)
 
@@ -305,7 +274,7 @@ def mean_and_error(differences: Array, weights: Array) -> tuple[float, float]:
 
     The error of one query is 0, too.
     """
-    n, shares = len(differences), _shares(weights)
+    n, shares = len(differences), shares_of(weights)
     mean = float((shares * differences).sum())
     if np.ptp(differences) <= ROUNDING:
         return mean, 0.0
@@ -314,12 +283,12 @@ def mean_and_error(differences: Array, weights: Array) -> tuple[float, float]:
     moves = np.empty(n)
     moves[others] = shares[others] * (differences[others] - mean) / (1.0 - shares[others])
     # The same for a share near 1, whose distance to 1 has few digits.
-    without = (_shares(weights[others]) * differences[others]).sum()
+    without = (shares_of(weights[others]) * differences[others]).sum()
     moves[heaviest] = shares[heaviest] * (differences[heaviest] - without)
     return mean, float(np.sqrt((n - 1) / n * np.square(moves).sum()))
 
 
-def _shares(weights: Array) -> Array:
+def shares_of(weights: Array) -> Array:
     """Weights with the sum 1; weights of any size have squares that are neither 0 nor infinite.
 
     Smaller weights count as 1e-100 of the largest: a sample of them alone has a mean, too.
@@ -331,11 +300,11 @@ def _shares(weights: Array) -> Array:
 
 def _bootstrap_t(centred: Array, weights: Array, seed: int, n_resamples: int) -> Array:
     """Studentised means of bootstrap samples with spread; `centred` has the weighted mean 0."""
-    n, shares = len(centred), _shares(weights)
+    n, shares = len(centred), shares_of(weights)
     moments = _equal_moments if np.ptp(shares) == 0.0 else _weighted_moments
     rng = np.random.default_rng(seed)
     parts = []
-    for rows in _batches(n_resamples, n):
+    for rows in batches(n_resamples, n):
         drawn = rng.integers(0, n, size=(rows, n)) + n * np.arange(rows)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
         mean, spread, size = moments(counts.astype(np.float64), centred, shares)
@@ -370,40 +339,8 @@ def _equal_moments(counts: Array, centred: Array, shares: Array) -> tuple[Array,
     return sums / n, (squares - np.square(sums) / n) / (n - 1) ** 2, squares / (n - 1) ** 2
 
 
-def _batches(n_draws: int, size: int) -> Iterator[int]:
+def batches(n_draws: int, size: int) -> Iterator[int]:
     """Numbers of samples of a size that are drawn at the same time."""
     rows = max(1, DRAWS_AT_ONCE // size)
     for start in range(0, n_draws, rows):
         yield min(rows, n_draws - start)
-
-
-def holm(p_values: Array) -> Array:
-    """P-values adjusted for the number of tests by Holm's step-down procedure.
-
-    The i-th smallest of m p-values is multiplied by m - i + 1, raised to the adjusted value of the
-    next smaller p-value if this value is larger, and cut at 1.
-
-    Parameters
-    ----------
-    p_values
-        (n_tests,) in [0, 1].
-
-    Returns
-    -------
-    (n_tests,) adjusted p-values, in the order of `p_values`.
-
-    References
-    ----------
-    Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of
-    Statistics 6, 1979.
-
-    Examples
-    --------
-    >>> holm(np.array([0.01, 0.04, 0.03])).round(2).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    order = np.argsort(p_values, kind="stable")
-    scaled = p_values[order] * np.arange(len(p_values), 0, -1)
-    adjusted = np.empty(len(p_values))
-    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return adjusted

@@ -6,15 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from dranking.metrics.comparison.randomised_tests import holm, sign_flip_test
 from dranking.metrics.comparison.significance import (
     FEWEST_QUERIES,
     effective_queries,
-    holm,
     mean_and_error,
     mean_interval,
     mean_test,
     paired_t_test,
-    sign_flip_test,
 )
 
 SAMPLES = st.lists(

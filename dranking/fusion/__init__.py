@@ -1,0 +1,1 @@
+"""Fusion of runs: one ranking out of several, by ranks, by scores, or by learned weights."""

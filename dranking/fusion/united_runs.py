@@ -1,0 +1,167 @@
+"""The documents that any of several runs retrieved, with the scores of each run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dranking.data.blocks import QueryBlock
+from dranking.errors import DataError
+from dranking.metrics.given_runs import as_run
+from dranking.metrics.prediction_files import trec_order
+from dranking.metrics.scores.rows import Rows
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+Normalization = Literal["min-max", "zmuv", "sum", "none"]
+"""Normalisations of the scores of a run within a query."""
+
+
+@dataclass(frozen=True, eq=False)
+class UnitedRuns:
+    """Documents of several runs: a row for each query and document that a run retrieved.
+
+    Attributes
+    ----------
+    block
+        The queries and documents, without features and labels. Queries stand in the order in which
+        the first run, then the second one, names them.
+    documents
+        (n_documents,) ids of the documents, those of the block.
+    scores
+        (n_documents, n_runs) scores; NaN where a run lacks a document.
+    """
+
+    block: QueryBlock
+    documents: pa.DictionaryArray
+    scores: Array
+
+    @classmethod
+    def of(cls, runs: Sequence[Any]) -> UnitedRuns:
+        """The documents of runs in all forms that `dranking.evaluate` takes.
+
+        Raises
+        ------
+        DataError
+            If a run retrieved nothing, has a document twice, or a score that is not finite.
+        """
+        rows = [_checked(as_run(run)) for run in runs]
+        query = pa.concat_arrays([each.query for each in rows]).dictionary_encode()
+        document = pa.concat_arrays([each.document for each in rows]).dictionary_encode()
+        n_documents = len(document.dictionary)
+        keys = query.indices.to_numpy().astype(np.int64) * n_documents + document.indices.to_numpy()
+        united, row = np.unique(keys, return_inverse=True)
+        scores = np.full((len(united), len(rows)), np.nan)
+        run = np.repeat(np.arange(len(rows)), [len(each.number) for each in rows])
+        scores[row, run] = np.concatenate([each.number for each in rows])
+        of_query, of_document = np.divmod(united, n_documents)
+        starts = np.flatnonzero(np.diff(of_query, prepend=-1))
+        ids = pa.DictionaryArray.from_arrays(of_document.astype(np.int32), document.dictionary)
+        block = QueryBlock(
+            features=sparse.csr_array((len(united), 0), dtype=np.float32),
+            relevance=np.full(len(united), np.nan),
+            query_ptr=np.append(starts, len(united)).astype(np.int64),
+            query_ids=query.dictionary.take(pa.array(of_query[starts])),
+            doc_ids=ids,
+        )
+        return cls(block, ids, scores)
+
+    @cached_property
+    def retrieved(self) -> NDArray[np.bool_]:
+        """(n_documents, n_runs) whether a run retrieved a document."""
+        return ~np.isnan(self.scores)
+
+    @cached_property
+    def of_query(self) -> Ints:
+        """(n_documents,) position of the query of each document."""
+        return np.repeat(np.arange(self.block.n_queries), np.diff(self.block.query_ptr))
+
+    def ranks(self) -> Array:
+        """(n_documents, n_runs) ranks from 1, in the order of trec_eval; infinite where missing."""
+        found = np.full(self.scores.shape, np.inf)
+        for run, there in enumerate(self.retrieved.T):
+            # No score ties with a document that is missing, also as float32.
+            scores = np.maximum(self.scores[:, run], np.finfo(np.float32).min)
+            with_scores = np.where(there, scores, -np.inf)
+            order, _ = trec_order(self.block, with_scores)
+            ranks = np.empty(len(order))
+            ranks[order] = np.arange(len(order)) - self.block.query_ptr[self.of_query] + 1
+            found[there, run] = ranks[there]
+        return found
+
+    def normalised(self, kind: Normalization) -> Array:
+        """(n_documents, n_runs) scores of each run, normalised within queries; 0 where missing.
+
+        Scores of a query that are all equal become 0, but for the kind ``none``.
+        """
+        found = np.zeros(self.scores.shape)
+        for run, there in enumerate(self.retrieved.T):
+            values, query = self.scores[there, run], self.of_query[there]
+            found[there, run] = _normalised(values, query, kind)
+        return found
+
+    def grades(self, judgements: Rows) -> tuple[Array, NDArray[np.bool_]]:
+        """(n_documents,) grades, at least 0, and whether the query of a document is judged at all.
+
+        An unjudged document of a judged query counts as a document of grade 0.
+        """
+        query, document = judgements.coded
+        at_query = pc.index_in(self.block.query_ids, value_set=query.dictionary)
+        of_query = at_query.fill_null(-1).to_numpy()[self.of_query].astype(np.int64)
+        known = pc.index_in(self.documents.dictionary, value_set=document.dictionary)
+        of_document = known.fill_null(-1).to_numpy()[self.documents.indices.to_numpy()]
+        n = len(document.dictionary)
+        keys = np.where((of_query < 0) | (of_document < 0), -1, of_query * n + of_document)
+        there = query.indices.to_numpy().astype(np.int64) * n + document.indices.to_numpy()
+        at = pc.index_in(pa.array(keys), value_set=pa.array(there)).fill_null(-1).to_numpy()
+        grades = np.append(judgements.number, 0.0)[at]
+        return np.maximum(grades, 0.0), of_query >= 0
+
+
+def _checked(rows: Rows) -> Rows:
+    """The rows of a run, whose documents are known to stand once for a query."""
+    wrong = np.flatnonzero(~np.isfinite(rows.number))
+    if len(wrong):
+        at = int(wrong[0])
+        raise DataError(
+            f"{rows.place(at)}: document {rows.document[at]} of query {rows.query[at]} has the "
+            f"score {rows.number[at]:g}; scores to fuse are finite numbers."
+        )
+    if not len(rows.number):
+        raise DataError(f"{rows.where}: no query has a document.")
+    _ = rows.coded
+    return rows
+
+
+def _normalised(scores: Array, query: Ints, kind: Normalization) -> Array:
+    """(n,) normalised scores of one run, whose rows are sorted by query."""
+    if kind == "none":
+        return scores
+    starts = np.flatnonzero(np.diff(query, prepend=-1))
+    sizes = np.diff(np.append(starts, len(query)))
+
+    def of_rows(by_query: Array) -> Array:
+        return np.repeat(by_query, sizes)
+
+    low = of_rows(np.minimum.reduceat(scores, starts))
+    if kind == "zmuv":
+        above = scores - of_rows(np.add.reduceat(scores, starts) / sizes)
+        unit = np.sqrt(of_rows(np.add.reduceat(np.square(above), starts) / sizes))
+    elif kind == "sum":
+        above = scores - low
+        unit = of_rows(np.add.reduceat(above, starts))
+    else:
+        above = scores - low
+        unit = of_rows(np.maximum.reduceat(above, starts))
+    is_constant = of_rows(np.maximum.reduceat(scores, starts)) == low
+    found: Array = np.where(is_constant, 0.0, above / np.where(is_constant, 1.0, unit))
+    return found
