@@ -34,8 +34,8 @@ from dranking.tuning.result import HeldOut
 from dranking.tuning.scores import SearchPlan, Split
 from dranking.tuning.settings import Setting
 
-FORMS = ("raw", "raw,log", "raw,log,quantile", "raw,log,query-minmax,rank")
-"""Sets of forms to try, where the data has the values that the forms need."""
+FORMS = ("raw", "raw,log", "raw,log,quantile", "raw,log,query-minmax,rank", "raw,log,hinge")
+"""Sets of forms to try, where the data has the values that the forms need; the plainest first."""
 
 STRENGTHS = tuple(2.0**exponent for exponent in (-10, -7, -4, -1, 2))
 """lambda to try, as shares of the median sum of squares of a column within queries."""
