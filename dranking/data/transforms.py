@@ -315,7 +315,8 @@ class Hinge(BlockScaling):
         check_width(self.kind, len(knots), block)
         beyond = (block.features - knots) * np.where(np.array(self.above)[take], 1.0, -1.0)
         scaled = np.empty_like(block.features)
-        np.maximum(beyond, 0.0, out=scaled, casting="same_kind")
+        # The difference of two float32 numbers may be beyond the largest one.
+        np.clip(beyond, 0.0, np.finfo(np.float32).max, out=scaled, casting="same_kind")
         return block.with_features(scaled)
 
 

@@ -115,13 +115,17 @@ def default_search(
     """
     splits = plan.splits(train) or []
     paths: list[ScoredPath] = []
-    took = 0.0
+    took, tried = 0.0, set()
     for names in forms:
         if paths and not clock.allows(took, f"forms {names}"):
             continue
         begun = time.monotonic()
         preparation = Preparation(forms=names)
-        unit = _square_within(preparation.of(train, plan.executor), plan.executor)
+        prepared = preparation.of(train, plan.executor)
+        if prepared.feature_names in tried:  # features of two values have no hinges
+            continue
+        tried.add(prepared.feature_names)
+        unit = _square_within(prepared, plan.executor)
         lambdas = [strength * unit for strength in STRENGTHS]
         paths += _with_lambdas(plan, train, splits, preparation, lambdas)
         took = time.monotonic() - begun

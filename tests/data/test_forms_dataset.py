@@ -10,7 +10,7 @@ from dranking.data.forms_dataset import FormsDataset, with_forms
 from dranking.data.scaling import scaled
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset
-from dranking.data.transforms import Log, Standard
+from dranking.data.transforms import Hinge, Log, Standard
 from dranking.errors import DataError, SelectionWarning, UsageError
 from dranking.models.export.formats import export_model
 from dranking.rankrls.gram.statistics_store import append_queries, build_statistics
@@ -98,6 +98,16 @@ def test_hinges_are_selected_where_they_are_the_truth():
     assert set(model.feature_names) == names
     np.testing.assert_allclose(model.predict(data), y, atol=1e-3)
     assert set(model.explain(data).feature_names) == names
+
+
+def test_hinges_of_the_largest_numbers_are_finite():
+    values = np.array([[-3e38], [0], [3e38]], dtype=np.float32)
+    data = dr.from_arrays(values, [0, 1, 2], [0, 0, 0])
+    hinges = FormsDataset(
+        data, ColumnForms(sources=("f1",), forms=(Hinge(knots=(-3e38,), above=(True,)),))
+    )
+    largest = np.finfo(np.float32).max
+    np.testing.assert_allclose(whole(hinges).ravel(), [0, 3e38, largest], rtol=1e-6)
 
 
 def test_a_feature_of_two_values_has_no_hinges():
@@ -280,6 +290,8 @@ def test_what_cannot_be_is_refused(view):
         dr.GreedyRankRLS(n_features=3, forms=["raw", "log"], search="backward").fit(raw_data())
     forms = ColumnForms(sources=("a", "b"), forms=(None, Log()))
     assert forms_of((Log(), forms)) is forms
+    with pytest.raises(ValueError, match="1 knots, but 2 sides"):
+        Hinge(knots=(1.0,), above=(True, False))
     with pytest.raises(ValueError, match="1 forms of 2 features"):
         ColumnForms(sources=("a", "b"), forms=(None,))
     with pytest.raises(ValueError, match="fitted to one feature"):

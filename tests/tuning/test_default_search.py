@@ -137,6 +137,15 @@ def test_a_broken_line_is_found_and_its_columns_counted():
     assert result.said[-1] == "2 terms of 1 column of the data"
 
 
+def test_forms_that_add_no_column_are_tried_once():
+    rng = np.random.default_rng(2)
+    X = (rng.random((120, 2)) < 0.5).astype(np.float32)  # two values have no hinges
+    data = dr.from_arrays(X, X[:, 0] > 0, qid=np.repeat(np.arange(12), 10))
+    forms = ["raw,log", "raw,log,hinge"]
+    result = dr.tune(data, {"forms": forms}, max_features=1, validation=2)
+    assert {point["forms"] for point in result.grid} == {"raw,log"}
+
+
 def test_a_score_that_chose_the_model_is_called_optimistic(data):
     result = dr.tune(data, time_limit=1e-9, **SEARCHED)
     assert {p["forms"] for p in result.grid} == {"raw"}
