@@ -84,8 +84,8 @@ def with_forms(
     ]
     if not any(forms for _, forms in of_features):
         raise DataError(
-            "no feature has more than two values, so that there are no hinges: offer the features "
-            "as they are, too (--forms raw,hinge)."
+            "no feature has more than two values, so that there are no hinges: give the forms "
+            "raw,hinge, which offer the features as they are, too."
         )
     recorded = ColumnForms(
         sources=tuple(name for name, forms in of_features for _ in forms),
