@@ -12,7 +12,7 @@ from scipy import sparse
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_constants import ColumnConstants
-from dranking.data.transforms import BlockScaling, Form, check_width
+from dranking.data.transforms import BlockScaling, Form, Hinge, Quantile, Standard, check_width
 from dranking.errors import DataError
 
 Array = NDArray[np.float64]
@@ -70,14 +70,16 @@ class ColumnForms(BlockScaling):
         check_width(self.kind, len(forms), block)
         together: dict[str | int, list[int]] = {}
         for place, form in enumerate(forms):
-            # Forms that are not fitted are applied to all their columns at once.
+            # Forms that are not fitted, and hinges, are applied to all their columns at once.
             kind = "raw" if form is None else form.kind
-            fitted = form is not None and form.n_features is not None
-            together.setdefault(place if fitted else kind, []).append(place)
+            alone = isinstance(form, Standard | Quantile)
+            together.setdefault(place if alone else kind, []).append(place)
         parts = {}
         for places in together.values():
             part = block.with_features(block.features[:, places])
             form = forms[places[0]]
+            if isinstance(form, Hinge):
+                form = Hinge.joined([each for p in places if isinstance(each := forms[p], Hinge)])
             parts[tuple(places)] = (part if form is None else form.apply(part)).features
         if block.is_sparse:
             joined = sparse.hstack(list(parts.values()), format="csc")

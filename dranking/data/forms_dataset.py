@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Literal, TypeAlias, cast, get_args
@@ -14,10 +14,13 @@ from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.column_forms import ColumnForms
 from dranking.data.dataset import Dataset, TransformedDataset, View
 from dranking.data.scaling import MapBlocks, Normalize, blocks_here, fit_scaling
-from dranking.data.transforms import Form
+from dranking.data.transforms import Form, Hinge, Quantile
 from dranking.errors import DataError, UsageError
 
-FormName: TypeAlias = Literal["raw", "query-minmax", "standard", "log", "rank", "quantile"]
+FormName: TypeAlias = Literal["raw", "query-minmax", "standard", "log", "rank", "quantile", "hinge"]
+
+KNOT_SHARES = np.arange(1, 8) / 8
+"""Shares of the documents up to the knots of the hinges of a feature."""
 
 
 def with_forms(
@@ -26,17 +29,19 @@ def with_forms(
     """A view of a data set with each feature in several forms.
 
     The columns are the forms of the first feature, then the forms of the second; ``log(f12)`` is
-    the name of a form of ``f12``, and the raw form keeps the name of the feature. Features that
-    tell of missing values are raw in every case. The view reads a
-    feature once for all its forms, and has the values, in every bit, of a data set that holds the
-    columns. In memory each form takes as many bytes as a feature.
+    the name of a form of ``f12``, and the raw form keeps the name of the feature. "hinge" makes
+    the columns ``max(0, f12 - t)`` and ``max(0, t - f12)`` for each t that is an eighth of the
+    distribution of ``f12``, and neither its least nor its largest value. Features that tell of
+    missing values are raw in every case. The view reads a feature once for all its forms, and has
+    the values, in every bit, of a data set that holds the columns. In memory each form takes as
+    many bytes as a feature.
 
     Parameters
     ----------
     dataset
-        Raw data; "standard" and "quantile" read all of its blocks once.
+        Raw data; "standard", and "quantile" with "hinge", read all of its blocks once.
     forms
-        "raw" and the names of scalings; see `dranking.data.transforms`.
+        "raw", "hinge" and the names of scalings; see `dranking.data.transforms`.
     map_blocks
         Reads the blocks for a fit.
 
@@ -45,8 +50,8 @@ def with_forms(
     UsageError
         If there is no such form, or a form is given twice.
     DataError
-        If the data is scaled already, holds no documents, has a feature with the name of a form, or
-        is sparse and a form would fill in its zeros.
+        If the data is scaled already, holds no documents, has a feature with the name of a form, is
+        sparse and a form would fill in its zeros, or no feature has the forms.
     """
     names = list(forms)
     unknown = [name for name in names if name not in get_args(FormName)]
@@ -64,22 +69,52 @@ def with_forms(
             f"the data was scaled by {kinds}, and forms are forms of raw features; give raw data "
             "(dranking ingest --normalize none, and a ranker with normalize='none')."
         )
-    features = [np.array([feature]) for feature in range(dataset.n_features)]
-    columns: list[list[Form | None]] = []
-    for name in names:
-        fitted = None if name == "raw" else fit_scaling(dataset, cast(Normalize, name), map_blocks)
-        columns.append([None if fitted is None else fitted.restricted(at) for at in features])
-    of_features = list(zip(dataset.feature_names, zip(*columns, strict=True), strict=True))
+    if "hinge" in names and dataset.is_sparse:
+        Hinge(knots=(), above=()).check_sparse()
+    scalings = {"quantile" if name == "hinge" else name for name in names} - {"raw"}
+    fitted = {
+        name: fit_scaling(dataset, cast(Normalize, name), map_blocks) for name in sorted(scalings)
+    }
+    tells = [False] * dataset.n_features
     if dataset.constants is not None:
-        of_features = [
-            (name, (None,) if tells else forms)
-            for (name, forms), tells in zip(of_features, dataset.constants.indicators, strict=True)
-        ]
+        tells = dataset.constants.indicators.tolist()
+    of_features = [
+        (source, (None,) if told else _forms_of(feature, names, fitted))
+        for feature, (source, told) in enumerate(zip(dataset.feature_names, tells, strict=True))
+    ]
+    if not any(forms for _, forms in of_features):
+        raise DataError(
+            "no feature has more than two values, so that there are no hinges: give the forms "
+            "raw,hinge, which offer the features as they are, too."
+        )
     recorded = ColumnForms(
         sources=tuple(name for name, forms in of_features for _ in forms),
         forms=tuple(form for _, forms in of_features for form in forms),
     )
     return FormsDataset(dataset, recorded)
+
+
+def _forms_of(
+    feature: int, names: Sequence[str], fitted: Mapping[str, Form]
+) -> tuple[Form | None, ...]:
+    """The forms of one feature, from the scalings that are fitted to all features."""
+    forms: list[Form | None] = []
+    for name in names:
+        if name == "hinge":
+            forms += _hinges(cast(Quantile, fitted["quantile"]), feature)
+        else:
+            forms.append(None if name == "raw" else fitted[name].restricted(np.array([feature])))
+    return tuple(forms)
+
+
+def _hinges(quantile: Quantile, feature: int) -> list[Hinge]:
+    """The hinges of one feature, at the knots that are neither its least nor its largest value."""
+    values, levels = np.array(quantile.values[feature]), np.array(quantile.levels[feature])
+    # Each value stands twice: with the share of the documents below it, and of those up to it.
+    at = np.searchsorted(levels[1::2], KNOT_SHARES)
+    knots = np.unique(values[1::2][at])
+    inside = knots[(knots > values[0]) & (knots < values[-1])].tolist()
+    return [Hinge(knots=(knot,), above=(side,)) for knot in inside for side in (True, False)]
 
 
 class FormsDataset(View):
@@ -97,7 +132,7 @@ class FormsDataset(View):
         super().__init__(source)
         named = zip(forms.sources, forms.forms, strict=True)
         self.feature_names = tuple(
-            source if form is None else f"{form.kind}({source})" for source, form in named
+            source if form is None else form.named(source) for source, form in named
         )
         if len(set(self.feature_names)) < len(self.feature_names):
             raise DataError(

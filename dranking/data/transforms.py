@@ -1,15 +1,16 @@
 """Scalings of single features; `column_forms` has what data sets and models record of them.
 
 A scaling computes in float64 and stores float32, so that values scaled on the way equal stored
-scaled values in every bit. `Log`, `Standard` and `Quantile` look at a document alone.
-`Standard` and `Quantile` are fitted to the documents of all queries, so the held-out query of a
-leave-query-out error has taken part in this fit. `QueryMinMax` and `QueryRank` look at all
-documents of the query: a list of other candidates, such as a rescoring window of another depth than
-the training lists, changes their values.
+scaled values in every bit. `Log`, `Standard`, `Quantile` and `Hinge` look at a document alone.
+`Standard`, `Quantile` and the knots of `Hinge` are fitted to the documents of all queries, so the
+held-out query of a leave-query-out error has taken part in this fit. `QueryMinMax` and `QueryRank`
+look at all documents of the query: a list of other candidates, such as a rescoring window of
+another depth than the training lists, changes their values.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
@@ -45,6 +46,10 @@ class BlockScaling(BaseModel):
     def n_features(self) -> int | None:
         """Number of features that the scaling is fitted to; None if it serves any features."""
         return None
+
+    def named(self, feature: str) -> str:
+        """The name of this form of a feature."""
+        return f"{self.kind}({feature})"
 
     def check_sparse(self) -> None:
         """Raise DataError unless the scaling keeps the zeros of sparse features."""
@@ -250,6 +255,71 @@ class Quantile(BlockScaling):
         return block.with_features(scaled)
 
 
+class Hinge(BlockScaling):
+    """Replace each value x by max(0, x - knot), or by max(0, knot - x); sparse data is refused.
+
+    Attributes
+    ----------
+    knots
+        For each column, the value at which the hinge begins.
+    above
+        For each column, whether the hinge rises above its knot, or below it.
+    """
+
+    kind: Literal["hinge"] = "hinge"
+    knots: tuple[FiniteFloat, ...]
+    above: tuple[bool, ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> Hinge:
+        if len(self.knots) != len(self.above):
+            raise ValueError(f"{len(self.knots)} knots, but {len(self.above)} sides")
+        return self
+
+    @classmethod
+    def joined(cls, hinges: Sequence[Hinge]) -> Hinge:
+        """The hinges of several columns, one after the other."""
+        return cls(
+            knots=tuple(knot for each in hinges for knot in each.knots),
+            above=tuple(side for each in hinges for side in each.above),
+        )
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.knots)
+
+    def named(self, feature: str) -> str:
+        """The formula of a hinge of one feature, such as max(0, bm25 - 3.2)."""
+        [knot], [above] = self.knots, self.above
+        size = f"{np.float32(abs(knot))!s}"
+        if above and knot:
+            return f"max(0, {feature} {'+' if knot < 0 else '-'} {size})"
+        if above:
+            return f"max(0, {feature})"
+        return f"max(0, {'-' * (knot < 0)}{size} - {feature})" if knot else f"max(0, -{feature})"
+
+    def restricted(self, columns: NDArray[np.intp]) -> Hinge:
+        """The hinges at `columns`, in that order."""
+        return Hinge(
+            knots=tuple(self.knots[i] for i in columns),
+            above=tuple(self.above[i] for i in columns),
+        )
+
+    def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
+        """The hinges of a block that holds the raw feature of each of the columns `columns`."""
+        if block.is_sparse:
+            self.check_sparse()
+        take = slice(None) if columns is None else columns
+        knots = np.array(self.knots)[take]
+        check_width(self.kind, len(knots), block)
+        beyond = (block.features - knots) * np.where(np.array(self.above)[take], 1.0, -1.0)
+        scaled = np.empty_like(block.features)
+        # The difference of two float32 numbers may be beyond the largest one.
+        np.clip(beyond, 0.0, np.finfo(np.float32).max, out=scaled, casting="same_kind")
+        return block.with_features(scaled)
+
+
 def check_width(kind: str, n_features: int, block: QueryBlock) -> None:
     """Raise DataError unless a block has as many features as a scaling is for."""
     if n_features != block.n_features:
@@ -277,5 +347,5 @@ def _shares_below(values: NDArray[np.float32]) -> Array:
     return shares
 
 
-Form: TypeAlias = QueryMinMax | QueryRank | Log | Standard | Quantile
+Form: TypeAlias = QueryMinMax | QueryRank | Log | Standard | Quantile | Hinge
 """A scaling of single features."""

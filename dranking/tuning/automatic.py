@@ -34,8 +34,8 @@ from dranking.tuning.result import HeldOut
 from dranking.tuning.scores import SearchPlan, Split
 from dranking.tuning.settings import Setting
 
-FORMS = ("raw", "raw,log", "raw,log,quantile", "raw,log,query-minmax,rank")
-"""Sets of forms to try, where the data has the values that the forms need."""
+FORMS = ("raw", "raw,log", "raw,log,quantile", "raw,log,query-minmax,rank", "raw,log,hinge")
+"""Sets of forms to try, where the data has the values that the forms need; the plainest first."""
 
 STRENGTHS = tuple(2.0**exponent for exponent in (-10, -7, -4, -1, 2))
 """lambda to try, as shares of the median sum of squares of a column within queries."""
@@ -115,13 +115,17 @@ def default_search(
     """
     splits = plan.splits(train) or []
     paths: list[ScoredPath] = []
-    took = 0.0
+    took, tried = 0.0, set()
     for names in forms:
         if paths and not clock.allows(took, f"forms {names}"):
             continue
         begun = time.monotonic()
         preparation = Preparation(forms=names)
-        unit = _square_within(preparation.of(train, plan.executor), plan.executor)
+        prepared = preparation.of(train, plan.executor)
+        if prepared.feature_names in tried:  # features of two values have no hinges
+            continue
+        tried.add(prepared.feature_names)
+        unit = _square_within(prepared, plan.executor)
         lambdas = [strength * unit for strength in STRENGTHS]
         paths += _with_lambdas(plan, train, splits, preparation, lambdas)
         took = time.monotonic() - begun

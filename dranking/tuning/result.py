@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from dranking.data.column_forms import source_names
 from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.overlap import Overlap
 from dranking.models.linear.model import LinearModel
@@ -120,7 +121,7 @@ class TuningResult:
 
     @property
     def said(self) -> list[str]:
-        """Sentences about the choice: its score on other queries, and its price in features."""
+        """Sentences about the choice: its score on other queries, its price, what was not tried."""
         sentences = []
         if self.held_out is not None:
             score, error, n_queries, n_folds = self.held_out
@@ -134,6 +135,10 @@ class TuningResult:
             sentences.append("the score is that of the best of all models, and optimistic")
         if half := self._half:
             sentences.append(half)
+        n_columns = len(set(source_names(self.model.feature_names, self.model.preparation)))
+        if n_columns < len(self.model.feature_names):
+            columns = "1 column" if n_columns == 1 else f"{n_columns} columns"
+            sentences.append(f"{len(self.model.feature_names)} terms of {columns} of the data")
         return sentences + [f"not tried: {what}" for what in self.left_out]
 
     @property

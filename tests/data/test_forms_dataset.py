@@ -10,11 +10,12 @@ from dranking.data.forms_dataset import FormsDataset, with_forms
 from dranking.data.scaling import scaled
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset
-from dranking.data.transforms import Log, Standard
+from dranking.data.transforms import Hinge, Log, Standard
 from dranking.errors import DataError, SelectionWarning, UsageError
 from dranking.models.export.formats import export_model
 from dranking.rankrls.gram.statistics_store import append_queries, build_statistics
 from tests.models.export.test_formats import python_scores, sql_scores
+from tests.reference import forms as reference
 
 FORMS = ["raw", "log", "query-minmax", "rank", "standard", "quantile"]
 NAMES = ["size", "clicks", "age"]
@@ -66,6 +67,56 @@ def test_some_columns_are_those_of_all(view):
     assert [b.n_values for b in view.blocks] == [b.n_documents * 18 for b in view.blocks]
 
 
+def test_hinges_are_those_of_plain_loops():
+    found = with_forms(raw_data(), ["raw", "hinge"])
+    names, columns = [], []
+    for name, values in zip(NAMES, X.T.tolist(), strict=True):
+        names.append(name)
+        columns.append(values)
+        for knot, above, column in reference.hinges(values):
+            away, size = ("- ", knot) if knot >= 0 else ("+ ", -knot)
+            size = str(np.float32(size))
+            begun = f"{size} - {name}" if knot >= 0 else f"-{size} - {name}"
+            if knot == 0:
+                begun = f"-{name}"
+            rising = f"{name} {away}{size}" if knot else name
+            names.append(f"max(0, {rising if above else begun})")
+            columns.append(column)
+    assert found.feature_names == tuple(names)
+    np.testing.assert_array_equal(whole(found), np.array(columns, dtype=np.float32).T)
+    some = np.array([len(names) - 1, 1, 2, 0])
+    np.testing.assert_array_equal(found.block(1, some).features, found.block(1).features[:, some])
+
+
+def test_hinges_are_selected_where_they_are_the_truth():
+    """The grades are two hinges of one feature, beside which a line and a logarithm are worse."""
+    low, high = np.sort(X[:, 2])[[N // 4 - 1, 3 * N // 4 - 1]]
+    y = 2 * np.maximum(0, X[:, 2] - high) + np.maximum(0, low - X[:, 2])
+    data = dr.from_arrays(X, y, QID, feature_names=NAMES)
+    model = dr.GreedyRankRLS(2, 1e-4, forms=["raw", "log", "hinge"]).fit(data).to_model()
+    names = {f"max(0, age - {high!s})", f"max(0, {low!s} - age)"}
+    assert set(model.feature_names) == names
+    np.testing.assert_allclose(model.predict(data), y, atol=1e-3)
+    assert set(model.explain(data).feature_names) == names
+
+
+def test_hinges_of_the_largest_numbers_are_finite():
+    values = np.array([[-3e38], [0], [3e38]], dtype=np.float32)
+    data = dr.from_arrays(values, [0, 1, 2], [0, 0, 0])
+    hinges = FormsDataset(
+        data, ColumnForms(sources=("f1",), forms=(Hinge(knots=(-3e38,), above=(True,)),))
+    )
+    largest = np.finfo(np.float32).max
+    np.testing.assert_allclose(whole(hinges).ravel(), [0, 3e38, largest], rtol=1e-6)
+
+
+def test_a_feature_of_two_values_has_no_hinges():
+    data = dr.from_arrays(X[:, :1] > 300, Y, QID)
+    assert with_forms(data, ["raw", "hinge"]).feature_names == ("f1",)
+    with pytest.raises(DataError, match="no feature has more than two values"):
+        with_forms(data, ["hinge"])
+
+
 def test_sparse_features_have_the_forms_that_keep_zeros():
     features = sparse.csr_array(np.where(RNG.random((N, 3)) < 0.4, X, 0).astype("f4"))
     data = raw_data(features)
@@ -74,8 +125,9 @@ def test_sparse_features_have_the_forms_that_keep_zeros():
     for place, form in enumerate(["none", "log", "standard"]):
         np.testing.assert_array_equal(whole(found)[:, place::3], whole(scaled(data, form)))
     assert [found.block(b).info.n_values for b in range(4)] == [b.n_values for b in found.blocks]
-    with pytest.raises(DataError, match=r"rank .*zeros"):
-        with_forms(data, ["raw", "rank"])
+    for form in ("rank", "hinge"):
+        with pytest.raises(DataError, match=rf"{form} .*zeros"):
+            with_forms(data, ["raw", form])
 
 
 @pytest.mark.parametrize(
@@ -108,11 +160,19 @@ def test_a_selection_has_the_bits_of_one_on_stored_columns(stored, options, per_
     )
 
 
-def test_a_round_takes_the_best_form_of_the_features_that_are_left():
-    """Against refits of RankRLS for every candidate and every query held out."""
-    forms = ["raw", "log", "rank"]
+@pytest.mark.parametrize("forms", [["raw", "log", "rank"], ["raw", "log", "hinge"]])
+def test_a_round_takes_the_best_form_of_the_features_that_are_left(forms):
+    """Against refits of RankRLS for every candidate and every query held out.
+
+    Of the hinges of a feature, any number may be selected.
+    """
     ranker = dr.GreedyRankRLS(n_features=3, regularization=1.0, forms=forms).fit(raw_data())
-    columns = whole(with_forms(raw_data(), forms)).astype(np.float64)
+    view = with_forms(raw_data(), forms)
+    columns = whole(view).astype(np.float64)
+    of_each = [
+        name if name.startswith("max") else source
+        for name, source in zip(view.feature_names, view.transforms[0].sources, strict=True)
+    ]
 
     def error(chosen):
         total = 0.0
@@ -131,11 +191,11 @@ def test_a_round_takes_the_best_form_of_the_features_that_are_left():
 
     selected = []
     for pick in ranker.selected_:
-        taken = {i // 3 for i in selected}
-        left = [i for i in range(9) if i // 3 not in taken]
+        taken = {of_each[i] for i in selected}
+        left = [i for i, key in enumerate(of_each) if key not in taken]
         assert pick == min(left, key=lambda i: error([*selected, i]))
         selected.append(pick)
-    assert sorted(i // 3 for i in selected) == [0, 1, 2]
+    assert len(selected) == 3
 
 
 def test_models_and_rankers_score_raw_data(view, tmp_path):
@@ -230,6 +290,8 @@ def test_what_cannot_be_is_refused(view):
         dr.GreedyRankRLS(n_features=3, forms=["raw", "log"], search="backward").fit(raw_data())
     forms = ColumnForms(sources=("a", "b"), forms=(None, Log()))
     assert forms_of((Log(), forms)) is forms
+    with pytest.raises(ValueError, match="1 knots, but 2 sides"):
+        Hinge(knots=(1.0,), above=(True, False))
     with pytest.raises(ValueError, match="1 forms of 2 features"):
         ColumnForms(sources=("a", "b"), forms=(None,))
     with pytest.raises(ValueError, match="fitted to one feature"):

@@ -54,7 +54,7 @@ VIEWS = {
     "scaled": lambda dataset: scaled(dataset, "query-minmax"),
     "scaled queries": lambda dataset: scaled(dataset.select_queries(KEEP), "query-minmax"),
     "scaled twice": lambda dataset: dataset.transformed([QueryMinMax()]).transformed([HALVED]),
-    "forms": lambda dataset: with_forms(dataset, ["raw", "log"]),
+    "forms": lambda dataset: with_forms(dataset, ["raw", "log", "hinge"]),
     "queries of forms": lambda dataset: with_forms(dataset, ["log"]).select_queries(KEEP),
 }
 
@@ -73,7 +73,7 @@ def test_views_have_the_blocks_of_views_in_memory(view, placed):
 
 def test_forms_are_selected_where_the_blocks_are(placed):
     executor, dataset = placed
-    options = {"n_features": 3, "forms": ["raw", "log"]}
+    options = {"n_features": 3, "forms": ["raw", "log", "hinge"]}
     found = dr.GreedyRankRLS(**options).fit(dataset, executor=executor)
     expected = dr.GreedyRankRLS(**options).fit(in_memory(), executor="threads")
     assert found.selected_ == expected.selected_

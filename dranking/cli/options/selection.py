@@ -52,7 +52,9 @@ class Candidates:
     forms: Forms = ""
     forms_per_feature: Annotated[
         int | None,
-        typer.Option(help="Largest number of forms of a feature in the model. Default: 1."),
+        typer.Option(
+            help="Largest number of forms of a feature in the model, beside hinges. Default: 1."
+        ),
     ] = None
 
     @property

@@ -42,7 +42,7 @@ Forms: TypeAlias = Annotated[
     str,
     typer.Option(
         help="Forms in which each feature is offered, computed as the data is read: raw, log, "
-        "query-minmax, rank, standard, quantile. Default: raw.",
+        "query-minmax, rank, standard, quantile, hinge. Default: raw.",
         metavar="FORM,...",
     ),
 ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from dranking.data.transforms import Log, Quantile
+from dranking.data.transforms import Hinge, Log, Quantile
 from dranking.errors import UsageError, listed
 from dranking.models.export.terms import Term
 
@@ -15,6 +16,30 @@ NEAR_ZERO = 1e-3
 this size on, the rounding of 1 + abs(x) moves the logarithm by about as little."""
 
 _RANK_FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\([^(){}\n]*\)(\.[A-Za-z0-9_]+)*")
+
+
+class Language(NamedTuple):
+    """Texts of the operations of a language.
+
+    Attributes
+    ----------
+    log
+        sign(x) log(1 + abs(x)) of the text of x.
+    hinge
+        The larger of 0 and a value, whose text is a difference; a missing value stays missing.
+    filled
+        The text of x less an origin, or of a value where x is missing: (x, value, origin).
+    indicator
+        1 where x is missing, and 0 elsewhere.
+    literal
+        A floating-point number.
+    """
+
+    log: Callable[[str], str]
+    hinge: Callable[[str], str]
+    filled: Callable[[str, str, float], str]
+    indicator: Callable[[str], str]
+    literal: Callable[[float], str] = repr
 
 
 def vespa(terms: Sequence[Term], name: str) -> str:
@@ -38,12 +63,7 @@ def vespa(terms: Sequence[Term], name: str) -> str:
             "name of the profile with --name (for retrain export.name)."
         )
     score = _sum(
-        terms,
-        lambda name: name if "(" in name else f"attribute({name})",
-        " " * 12,
-        log=_vespa_log,
-        filled=lambda x, value, origin: f"if (isNan({x}), {value}, {_less(x, origin, repr)})",
-        indicator=lambda x: f"if (isNan({x}), 1, 0)",
+        terms, _VESPA, lambda name: name if "(" in name else f"attribute({name})", " " * 12
     )
     return (
         f"rank-profile {name} inherits default {{\n"
@@ -58,15 +78,7 @@ def sql(terms: Sequence[Term], name: str) -> str:
     dialect. A NULL feature makes the score NULL, unless a value of the training stands for it.
     """
     comment = " ".join(name.split())
-    score = _sum(
-        terms,
-        _quoted,
-        "",
-        literal=_sql_literal,
-        log=_sql_log,
-        filled=lambda x, value, origin: f"COALESCE({_less(x, origin, _sql_literal)}, {value})",
-        indicator=lambda x: f"CASE WHEN {x} IS NULL THEN 1e0 ELSE 0e0 END",
-    )
+    score = _sum(terms, _SQL, _quoted, "")
     return f"-- score of the ranking model {comment}\n{score}\n"
 
 
@@ -121,12 +133,10 @@ def python(terms: Sequence[Term], name: str) -> str:
         "    return "
         + _sum(
             terms,
+            _PYTHON,
             lambda name: f"features.get({name!r})" if name in may_miss else f"features[{name!r}]",
             " " * 8,
             wrap="()",
-            log=lambda x: f"copysign(log1p(abs({x})), {x})",
-            filled=lambda x, value, origin: f"filled({x}, {value}{f', {origin!r}' * bool(origin)})",
-            indicator=lambda x: f"filled({x}, None) is None",
         ),
     ]
     return "\n".join(lines) + "\n"
@@ -170,27 +180,26 @@ def _quantile_lines(terms: Sequence[Term]) -> list[str]:
 
 def _sum(
     terms: Sequence[Term],
+    language: Language,
     reference: Callable[[str], str],
     indent: str,
     *,
-    log: Callable[[str], str],
-    filled: Callable[[str, str, float], str],
-    indicator: Callable[[str], str],
-    literal: Callable[[float], str] = repr,
     wrap: str = "",
 ) -> str:
     """Write the score as a sum, with a line for every term."""
-    parts = []
+    parts, literal = [], language.literal
     for place, term in enumerate(terms):
         value = reference(term.name)
         if term.is_indicator:
-            value = indicator(value)
+            value = language.indicator(value)
         elif term.missing is not None:
-            value = filled(value, _signed(term.missing, literal), term.origin)
+            value = language.filled(value, _signed(term.missing, literal), term.origin)
         else:
             value = _less(value, term.origin, literal)
         if isinstance(term.form, Log):
-            value = log(value)
+            value = language.log(value)
+        elif isinstance(term.form, Hinge):
+            value = language.hinge(_beyond(value, term.form, literal))
         elif term.form is not None:
             value = f"quantile({value}, KNOTS[{place}])"
         if term.is_scaled:
@@ -203,6 +212,13 @@ def _sum(
 def _less(value: str, origin: float, literal: Callable[[float], str]) -> str:
     """Write the value less its origin."""
     return f"({value} - {_signed(origin, literal)})" if origin else value
+
+
+def _beyond(value: str, hinge: Hinge, literal: Callable[[float], str]) -> str:
+    """Write how far the value lies on the side of a knot where the hinge rises."""
+    [knot], [above] = hinge.knots, hinge.above
+    knot_text = _signed(knot, literal)
+    return f"{value} - {knot_text}" if above else f"{knot_text} - {value}"
 
 
 def _signed(value: float, literal: Callable[[float], str]) -> str:
@@ -220,6 +236,27 @@ def _quoted(name: str) -> str:
     if "\0" in name:
         raise UsageError(f"SQL cannot have a column {name!r}: it contains a NUL character.")
     return '"' + name.replace('"', '""') + '"'
+
+
+_VESPA = Language(
+    log=_vespa_log,
+    hinge=lambda beyond: f"max({beyond}, 0)",
+    filled=lambda x, value, origin: f"if (isNan({x}), {value}, {_less(x, origin, repr)})",
+    indicator=lambda x: f"if (isNan({x}), 1, 0)",
+)
+_SQL = Language(
+    log=_sql_log,
+    hinge=lambda beyond: f"(ABS({beyond}) + ({beyond})) / 2e0",
+    filled=lambda x, value, origin: f"COALESCE({_less(x, origin, _sql_literal)}, {value})",
+    indicator=lambda x: f"CASE WHEN {x} IS NULL THEN 1e0 ELSE 0e0 END",
+    literal=_sql_literal,
+)
+_PYTHON = Language(
+    log=lambda x: f"copysign(log1p(abs({x})), {x})",
+    hinge=lambda beyond: f"max({beyond}, 0.0)",
+    filled=lambda x, value, origin: f"filled({x}, {value}{f', {origin!r}' * bool(origin)})",
+    indicator=lambda x: f"filled({x}, None) is None",
+)
 
 
 def _in_docstring(name: str) -> str:

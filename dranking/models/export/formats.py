@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import ValidationError
 
-from dranking.data.transforms import Log, Quantile
+from dranking.data.transforms import Hinge, Log, Quantile
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.json_files import read_json
 from dranking.files.places import AnyPlace, as_place
@@ -16,7 +16,14 @@ from dranking.models.export.elasticsearch import ElasticsearchModel, elasticsear
 from dranking.models.export.expressions import python, sql, vespa
 from dranking.models.export.onnx import onnx
 from dranking.models.export.solr import SolrModel, solr
-from dranking.models.export.terms import Term, check_float32, check_forms, other_than_zero, terms_of
+from dranking.models.export.terms import (
+    Bent,
+    Term,
+    check_float32,
+    check_forms,
+    other_than_zero,
+    terms_of,
+)
 from dranking.models.linear.model import MAX_MODEL_BYTES, LinearModel
 
 Format: TypeAlias = Literal["solr", "elasticsearch", "opensearch", "vespa", "onnx", "sql", "python"]
@@ -34,11 +41,11 @@ _WRITERS: dict[str, Callable[[Sequence[Term], str], str | bytes]] = {
 _ZERO_FOR_MISSING = ("solr", "elasticsearch", "opensearch")
 """Formats whose features are 0 where an engine finds no value, and that cannot say otherwise."""
 _IN_FLOAT32 = ("solr", "elasticsearch", "opensearch", "onnx")
-_FORMS: dict[str, tuple[type[Log | Quantile], ...]] = {
-    "vespa": (Log,),
-    "onnx": (Log,),
-    "sql": (Log,),
-    "python": (Log, Quantile),
+_FORMS: dict[str, tuple[type[Bent], ...]] = {
+    "vespa": (Log, Hinge),
+    "onnx": (Log, Hinge),
+    "sql": (Log, Hinge),
+    "python": (Log, Hinge, Quantile),
 }
 """Scalings that are not linear and that a format can express."""
 _READERS: dict[str, type[Any]] = {
@@ -79,8 +86,8 @@ def export_model(
     ----------
     model
         A linear model on raw features, on features scaled by their standard deviation, or, for
-        ``"vespa"``, ``"onnx"``, ``"sql"`` and ``"python"``, on logarithms of features; for
-        ``"python"`` also on quantiles.
+        ``"vespa"``, ``"onnx"``, ``"sql"`` and ``"python"``, on logarithms and hinges of features;
+        for ``"python"`` also on quantiles.
     form
         ``"solr"``, ``"elasticsearch"``, ``"opensearch"``, ``"vespa"``, ``"onnx"``, ``"sql"`` or
         ``"python"``.

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dranking.data.transforms import Hinge, Log
 from dranking.errors import UsageError
 from dranking.models.export.terms import Term
 
@@ -35,7 +38,7 @@ def onnx(terms: Sequence[Term], name: str) -> bytes:
         "weights": np.array([term.weight for term in terms], dtype=np.float32)[:, None],
         "columns": np.array([1], dtype=np.int64),
     }
-    logged = np.array([term.form is not None for term in terms])
+    logged = np.array([isinstance(term.form, Log) for term in terms])
     nodes = []
     value = raw = source = "features"
     origins = np.array([term.origin for term in terms])
@@ -76,6 +79,15 @@ def onnx(terms: Sequence[Term], name: str) -> bytes:
             helper.make_node("Mul", [raw, "factor"], ["signed_log"]),
             helper.make_node("Where", ["logged", "signed_log", raw], [value]),
         ]
+    if any(isinstance(term.form, Hinge) for term in terms):
+        constants |= _hinge_constants(terms)
+        nodes += [
+            helper.make_node("Sub", [raw, "knots"], ["above_knot"]),
+            helper.make_node("Mul", ["above_knot", "sides"], ["beyond"]),
+            helper.make_node("Relu", ["beyond"], ["hinge"]),
+            helper.make_node("Where", ["hinged", "hinge", value], ["with_hinges"]),
+        ]
+        value = "with_hinges"
     nodes += [
         helper.make_node("Sub", [value, "mean"], ["centred"]),
         helper.make_node("Div", ["centred", "scale"], ["scaled"]),
@@ -97,3 +109,15 @@ def onnx(terms: Sequence[Term], name: str) -> bytes:
     checker.check_model(model)
     content: bytes = model.SerializeToString()
     return content
+
+
+def _hinge_constants(terms: Sequence[Term]) -> dict[str, NDArray[Any]]:
+    """Which terms are hinges, their knots, and 1 above them or -1 below."""
+    hinges = [term.form if isinstance(term.form, Hinge) else None for term in terms]
+    return {
+        "hinged": np.array([hinge is not None for hinge in hinges]),
+        "knots": np.array([hinge.knots[0] if hinge else 0 for hinge in hinges], dtype=np.float32),
+        "sides": np.array(
+            [-1 if hinge and not hinge.above[0] else 1 for hinge in hinges], dtype=np.float32
+        ),
+    }

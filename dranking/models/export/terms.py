@@ -1,21 +1,24 @@
 """A linear model as a sum of terms: weight * (value - mean) / scale, which any engine can compute.
 
-Where the model was trained on logarithms or quantiles, the value is that form of the feature; not
-every engine can compute it.
+Where the model was trained on logarithms, quantiles or hinges, the value is that form of the
+feature; not every engine can compute it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from dranking.data.column_forms import ColumnForms, Scaling, source_names
-from dranking.data.transforms import Form, Log, Quantile, QueryMinMax, QueryRank
+from dranking.data.transforms import Form, Hinge, Log, Quantile, QueryMinMax, QueryRank
 from dranking.errors import UsageError, listed
 from dranking.models.linear.model import LinearModel
+
+Bent: TypeAlias = Log | Quantile | Hinge
+"""Scalings of single documents that are not linear."""
 
 
 class Term(NamedTuple):
@@ -42,7 +45,7 @@ class Term(NamedTuple):
     weight: float
     mean: float
     scale: float
-    form: Log | Quantile | None = None
+    form: Bent | None = None
     missing: float | None = None
     is_indicator: bool = False
     origin: float = 0.0
@@ -113,7 +116,7 @@ def _term(name: str, weight: float, steps: Sequence[Form | None]) -> Term:
                 "scaled document by document (dranking ingest --normalize none, standard, log "
                 "or quantile)."
             )
-        if isinstance(step, Log | Quantile):
+        if isinstance(step, Bent):
             if place:
                 raise UsageError(
                     f"the model scales its features by {step.kind} after another scaling, "
@@ -126,9 +129,7 @@ def _term(name: str, weight: float, steps: Sequence[Form | None]) -> Term:
     return Term(name, weight, mean, scale, bent)
 
 
-def check_forms(
-    terms: Sequence[Term], engine: str, possible: tuple[type[Log | Quantile], ...]
-) -> None:
+def check_forms(terms: Sequence[Term], engine: str, possible: tuple[type[Bent], ...]) -> None:
     """Raise UsageError if an engine cannot compute the scaling of a feature, or an indicator."""
     told = [term.name for term in terms if term.is_indicator]
     if told and not possible:

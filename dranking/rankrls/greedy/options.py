@@ -104,12 +104,12 @@ class Forms(Options):
     Parameters
     ----------
     names
-        "raw", "log", "query-minmax", "rank", "standard", "quantile"; see
+        "raw", "log", "query-minmax", "rank", "standard", "quantile", "hinge"; see
         `dranking.data.forms_dataset.with_forms`. A form is named like ``log(f12)``. Forms are
         computed when blocks are read: data, memory and time are those of as many features as there
         are forms.
     per_feature
-        Largest number of forms of one feature that are selected.
+        Largest number of forms of one feature that are selected, beside any number of hinges.
     """
 
     names: Sequence[FormName] = ("raw",)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dranking.data.column_forms import forms_of
 from dranking.data.dataset import Dataset
+from dranking.data.transforms import Hinge
 from dranking.engine.tiles import Traffic
 from dranking.errors import STATED_ACCURACY, UsageError
 from dranking.models.linear.checks import check_whole
@@ -40,10 +41,11 @@ class SelectionRules:
     rescoring
         Pick among the best candidates by this measure; None means by the squared error.
     forms_per_feature
-        Largest number of forms of one feature that are selected together.
+        Largest number of forms of one feature that are selected together, beside any hinges.
     features_of
         (n_columns,) for data whose columns are forms of features, the number of the feature of each
-        column; None where each column is a feature. `for_data` sets the numbers.
+        column, and a number of its own for each hinge; None where each column is a feature.
+        `for_data` sets the numbers.
     """
 
     n_features: int
@@ -65,8 +67,13 @@ class SelectionRules:
         forms = forms_of(dataset.transforms)
         if forms is None:
             return self
-        numbers = {name: i for i, name in enumerate(dict.fromkeys(forms.sources))}
-        features_of = np.array([numbers[name] for name in forms.sources], dtype=np.intp)
+        # Several hinges are one function of a feature, so that each of them counts by itself.
+        keys = [
+            (source, column if isinstance(form, Hinge) else None)
+            for column, (source, form) in enumerate(zip(forms.sources, forms.forms, strict=True))
+        ]
+        numbers = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        features_of = np.array([numbers[key] for key in keys], dtype=np.intp)
         return replace(self, features_of=features_of)
 
     def with_free_feature(

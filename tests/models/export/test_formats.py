@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import dranking as dr
 from dranking.data.column_constants import ColumnConstants
 from dranking.data.scaling import scaled
-from dranking.data.transforms import Log, QueryMinMax, QueryRank, Standard
+from dranking.data.transforms import Hinge, Log, QueryMinMax, QueryRank, Standard
 from dranking.errors import DataError, UsageError
 from dranking.models.export.formats import FORMATS, export_model, import_model
 from dranking.models.linear.model import LinearModel
@@ -23,7 +23,7 @@ SIMPLE = dr.LinearModel(feature_names=("title", "clicks"), weights=(0.5, -2.0))
 
 
 @st.composite
-def models(draw, logs=False):
+def models(draw, bent=False):
     names = draw(
         st.lists(
             st.text(string.ascii_letters + "_", min_size=1, max_size=6),
@@ -34,7 +34,11 @@ def models(draw, logs=False):
     )
     number = st.floats(-100, 100).map(lambda v: round(v, 4))
     weights = [draw(number) for _ in names]
-    transforms = [Log()] if draw(st.booleans()) and logs else []
+    transforms = []
+    if bent:
+        knots = tuple(draw(st.floats(-5, 5, width=32)) for _ in names)
+        hinges = Hinge(knots=knots, above=tuple(draw(st.booleans()) for _ in names))
+        transforms = draw(st.sampled_from([[], [Log()], [hinges]]))
     for _ in range(draw(st.integers(0, 2))):
         scale = tuple(draw(st.floats(0.5, 50)) for _ in names)
         mean = tuple(draw(st.floats(-5, 5)) for _ in names) if draw(st.booleans()) else None
@@ -68,7 +72,7 @@ def sql_scores(text, rows):
 
 def python_scores(text, rows):
     imports = {"__import__": __import__, "abs": abs, "len": len} if "import" in text else {}
-    namespace = {"__builtins__": {"__build_class__": None, **imports}}
+    namespace = {"__builtins__": {"__build_class__": None, "max": max, **imports}}
     exec(text, namespace)
     assert namespace["FEATURES"] == tuple(rows[0])
     return np.array([namespace["score"](row) for row in rows])
@@ -95,7 +99,7 @@ READERS = {
 @pytest.mark.parametrize("form", READERS)
 @given(draw=st.data(), seed=st.integers(0, 1000))
 def test_scores_are_those_of_the_model(form, draw, seed):
-    model = draw.draw(models(logs=form in ("vespa", "sql", "python")))
+    model = draw.draw(models(bent=form in ("vespa", "sql", "python")))
     data, rows = documents(model, seed)
     expected = model.predict(data)
     found = READERS[form](export_model(model, form), rows)
@@ -157,7 +161,7 @@ def with_gaps(model, seed, n=20):
 def test_missing_values_score_as_in_the_training(form, absent, draw, seed):
     if form == "onnx":
         pytest.importorskip("onnx")
-    model, X, expected = with_gaps(draw.draw(models(logs=True)), seed)
+    model, X, expected = with_gaps(draw.draw(models(bent=True)), seed)
     names = model.feature_names
     rows = [
         {name: absent if np.isnan(x) else float(x) for name, x in zip(names, row, strict=True)}
@@ -169,7 +173,7 @@ def test_missing_values_score_as_in_the_training(form, absent, draw, seed):
     np.testing.assert_allclose(found, expected, rtol=0, atol=size * 2e-6)
 
 
-@given(model=models(logs=True), seed=st.integers(0, 1000))
+@given(model=models(bent=True), seed=st.integers(0, 1000))
 def test_onnx_scores_are_those_of_the_model(model, seed):
     pytest.importorskip("onnx")
     data, rows = documents(model, seed)
