@@ -28,6 +28,7 @@ from dranking.errors import DataError, UsageError
 from dranking.rankrls.gram.moments import block_totals
 from dranking.tuning.choice import GridPoint, Preference, ScoredPath, choose, edge_of, points_of
 from dranking.tuning.folds import QueryKFold, split_queries
+from dranking.tuning.gain import gain_over
 from dranking.tuning.grid import Array, mean_and_error, validation_sums
 from dranking.tuning.preparation import Preparation
 from dranking.tuning.result import HeldOut
@@ -36,6 +37,9 @@ from dranking.tuning.settings import Setting
 
 FORMS = ("raw", "raw,log", "raw,log,quantile", "raw,log,query-minmax,rank", "raw,log,hinge")
 """Sets of forms to try, where the data has the values that the forms need; the plainest first."""
+
+BENT = "hinge"
+"""The form with many columns for each feature, which is taken only where it surely gains."""
 
 STRENGTHS = tuple(2.0**exponent for exponent in (-10, -7, -4, -1, 2))
 """lambda to try, as shares of the median sum of squares of a column within queries."""
@@ -67,7 +71,7 @@ def folds_for(n_queries: int, seed: int = 0, *, is_default: bool) -> QueryKFold:
 
 @dataclass
 class Clock:
-    """The time that work may take, and what was left out.
+    """The time that work may take, what was left out, and what was not taken.
 
     Attributes
     ----------
@@ -75,10 +79,13 @@ class Clock:
         `time.monotonic()` at the end; infinity without a limit.
     left_out
         What was not tried, and why.
+    not_taken
+        Forms that were tried and not taken, and why.
     """
 
     end: float
     left_out: list[str] = field(default_factory=list)
+    not_taken: list[str] = field(default_factory=list)
 
     def allows(self, seconds: float, what: str) -> bool:
         """Whether there is time for work that takes so long; notes what is left out if not."""
@@ -97,7 +104,9 @@ def default_search(
 ) -> list[ScoredPath]:
     """Scores of the models of the default search.
 
-    All sets of forms are tried with all lambdas; lambdas beyond the best one follow while they are
+    All sets of forms are tried with all lambdas. Hinges are left out from there on, unless they
+    gain more than the standard error of their gain, paired by query: there are so many of them that
+    the best of them often looks a little better. Lambdas beyond the best one follow while they are
     better. The best forms and lambda are then tried with picks that are rescored by the measure.
 
     Parameters
@@ -129,6 +138,7 @@ def default_search(
         lambdas = [strength * unit for strength in STRENGTHS]
         paths += _with_lambdas(plan, train, splits, preparation, lambdas)
         took = time.monotonic() - begun
+    paths = _without_vain_hinges(paths, plan, train, splits, clock, preference)
     for _ in range(MOST_STEPS):
         best = choose(paths, *preference._replace(rule="best"))
         edge = edge_of(best, points_of(paths))
@@ -141,6 +151,30 @@ def default_search(
     if clock.allows(RESCORING * took, f"picks rescored by {plan.criterion.measure}"):
         paths += plan.scores(train, splits, Preparation.at(best), [rescored])
     return paths
+
+
+def _without_vain_hinges(
+    paths: list[ScoredPath],
+    plan: SearchPlan,
+    train: Dataset,
+    splits: Sequence[Split],
+    clock: Clock,
+    preference: Preference,
+) -> list[ScoredPath]:
+    """The paths without those of hinges, if hinges gain, but not beyond the paired error."""
+    plain = [path for path in paths if BENT not in path.points[0].get("forms", "").split(",")]
+    if len(plain) in (0, len(paths)):
+        return paths
+    best, other = (choose(each, *preference._replace(rule="best")) for each in (paths, plain))
+    if best is other:
+        return paths
+    gain = gain_over(best, other, plan, train, splits)
+    if gain.mean > gain.error:
+        return paths
+    clock.not_taken.append(
+        f"forms {best.get('forms')}, which gain {gain.mean:.4f} +- {gain.error:.4f}"
+    )
+    return plain
 
 
 def held_out_score(

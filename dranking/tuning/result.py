@@ -80,6 +80,9 @@ class TuningResult:
         with validation data, and for lack of time or queries.
     left_out
         What the default search did not try, and why.
+    not_taken
+        Forms that the default search tried and did not take, since they gain no more than the
+        standard error of their gain; the grid does not have them.
     """
 
     chosen: Chosen
@@ -94,6 +97,7 @@ class TuningResult:
     trained_on: Overlap | None = None
     held_out: HeldOut | None = None
     left_out: tuple[str, ...] = ()
+    not_taken: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         def of(point: Chosen) -> str:
@@ -139,6 +143,7 @@ class TuningResult:
         if n_columns < len(self.model.feature_names):
             columns = "1 column" if n_columns == 1 else f"{n_columns} columns"
             sentences.append(f"{len(self.model.feature_names)} terms of {columns} of the data")
+        sentences += [f"not taken: {what}" for what in self.not_taken]
         return sentences + [f"not tried: {what}" for what in self.left_out]
 
     @property
@@ -179,6 +184,7 @@ class TuningResult:
             "paired_errors": [json_value(error) for error in self.paired_errors],
             "held_out": None if self.held_out is None else self.held_out._asdict(),
             "left_out": list(self.left_out),
+            "not_taken": list(self.not_taken),
             "trained_on": None if self.trained_on is None else self.trained_on.as_json(),
         }
 

@@ -221,6 +221,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         trained_on=overlap,
         held_out=held_out,
         left_out=tuple(clock.left_out),
+        not_taken=tuple(clock.not_taken),
     )
 
 
