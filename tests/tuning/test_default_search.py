@@ -137,6 +137,39 @@ def test_a_broken_line_is_found_and_its_columns_counted():
     assert result.said[-1] == "2 terms of 1 column of the data"
 
 
+def test_hinges_that_gain_less_than_their_paired_error_are_not_taken():
+    rng = np.random.default_rng(2)
+    X, qid = rng.normal(size=(240, 2)).astype(np.float32), np.repeat(np.arange(24), 10)
+    data = dr.from_arrays(X, (X[:, 0] + rng.normal(0, 1, 240) > 0).astype(float), qid=qid)
+    asked = {"max_features": 2, "validation": 2, "metric": "map"}
+    result = dr.tune(data, {"forms": ["raw", "raw,hinge"]}, **asked)
+    assert {point["forms"] for point in result.grid} == {"raw"}
+    both = (
+        dr.tune(data, {"forms": ["raw"]}, **asked),
+        dr.tune(data, {"forms": ["raw,hinge"]}, **asked),
+    )
+    plain, bent = (
+        max((p for p in each.grid if "rescore" not in p), key=lambda point: point["score"])
+        for each in both
+    )
+    gains = []
+    for seed in range(2):
+        fold = QueryKFold(2, seed).assign(data.query_ids().to_pylist())
+        for index in range(2):
+            rest, held_out = data.select_queries(fold != index), data.select_queries(fold == index)
+            share = rest.n_documents / data.n_documents
+            values = (
+                query_values(fitted(rest, point, share), held_out, "map")[0]
+                for point in (bent, plain)
+            )
+            gains += [one - other for one, other in zip(*values, strict=True)]
+    mean, error = reference.mean_and_error(gains, [1.0] * len(gains))
+    error *= 2**0.5  # of one repetition
+    assert 0.0 < mean <= error
+    assert result.not_taken == (f"forms raw,hinge, which gain {mean:.4f} +- {error:.4f}",)
+    assert f"not taken: {result.not_taken[0]}" in result.said
+
+
 def test_forms_that_add_no_column_are_tried_once():
     rng = np.random.default_rng(2)
     X = (rng.random((120, 2)) < 0.5).astype(np.float32)  # two values have no hinges
