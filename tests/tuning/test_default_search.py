@@ -50,7 +50,7 @@ def fitted(train, point, share=1.0):
 def test_it_tries_forms_lambdas_sizes_and_rescoring(result):
     settings = {(p["forms"], p["regularization"]) for p in result.grid if "rescore" not in p}
     assert {forms for forms, _ in settings} == set(automatic.FORMS)
-    assert len(settings) >= 5 * len(automatic.FORMS)
+    assert len(settings) >= 5 * len(automatic.FORMS) - 2  # three for hinges
     assert {p["n_features"] for p in result.grid} == {1, 2, 3}
     rescored = [p for p in result.grid if "rescore" in p]
     assert {p["rescore"] for p in rescored} == {"ndcg@5"}
