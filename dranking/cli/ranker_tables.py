@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Literal
 
-from dranking.cli.output import format_value, interval_text, print_line, print_table
+from dranking.cli.output import format_value, interval_text, note, print_line, print_table
 
 if TYPE_CHECKING:
     from dranking.metrics.comparison.many_rankers import MeasureOfRankers, RankerComparison
@@ -14,25 +15,47 @@ MOST_PAIRS = 45
 
 
 def print_rankers(result: RankerComparison, form: Literal["text", "markdown", "latex"]) -> None:
-    """Print the means of all rankers; as text also pairs, intervals and the furthest queries."""
-    frame = result.to_frame()
-    if form == "latex":
-        table = frame.reset_index().style.hide(axis="index").format(escape="latex")
+    """Print the means of all rankers; as text also pairs, intervals and the furthest queries.
+
+    How many queries each ranker was trained on is a line below the text, and a note beside a table.
+    """
+    if form == "text":
+        _print_text(result)
+    elif form == "latex":
+        table = result.to_frame().reset_index().style.hide(axis="index").format(escape="latex")
+        table = table.format_index(escape="latex", axis=1)
         for line in table.to_latex(hrules=True).splitlines():
             print_line(line)
-        return
-    if form == "markdown":
-        rows = [[str(index), *row] for index, row in zip(frame.index, frame.values, strict=True)]
-        for cells in (["ranker", *frame.columns], ["---"] * (1 + len(frame.columns)), *rows):
-            print_line(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-        return
+    else:
+        columns, rows = _table(result)
+        for cells in (columns, ["---"] * len(columns), *rows):
+            print_line(f"| {' | '.join(_as_markdown(cell) for cell in cells)} |")
+    say = print_line if form == "text" else note
+    for name, overlap in result.trained_on.items():
+        if overlap is not None:
+            say(f"{name}: {overlap.text}")
+
+
+def _table(result: RankerComparison) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of the means of all rankers."""
+    frame = result.to_frame()
+    rows = [[str(index), *row] for index, row in zip(frame.index, frame.values, strict=True)]
+    return ["ranker", *frame.columns], rows
+
+
+def _as_markdown(cell: str) -> str:
+    """A cell in which no character is a mark of Markdown."""
+    return re.sub(r"([|*_<`])", r"\\\1", cell)
+
+
+def _print_text(result: RankerComparison) -> None:
+    """Print the means of all rankers, and the figures of each measure."""
     test = {"sign-flip": "random signs with Holm's correction", "tukey-hsd": "Tukey's test"}
     title = (
         f"{len(result.rankers)} rankers, {result.n_queries:,} queries; letters name the rankers "
         f"that are worse ({test[result.test]}, level {1 - result.confidence:.2g})"
     )
-    rows = [[str(index), *row] for index, row in zip(frame.index, frame.values, strict=True)]
-    print_table(title, ["ranker", *frame.columns], rows)
+    print_table(title, *_table(result))
     for entry in result.metrics:
         _print_measure(entry, result)
 
@@ -45,6 +68,8 @@ def _print_measure(entry: MeasureOfRankers, result: RankerComparison) -> None:
         for r in entry.rankers
     ]
     counting = f"{entry.metric}: {entry.n_queries:,} queries count for all rankers"
+    if entry.n_excluded:
+        counting += f", {entry.n_excluded:,} do not"
     print_table(counting, ["ranker", "mean", confidence], means)
     pairs = [
         (

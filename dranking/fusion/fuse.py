@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.tables.in_memory import from_arrays
-from dranking.errors import DataError, UsageError, quoted
+from dranking.errors import DataError, DataWarning, UsageError, quoted, warn_user
 from dranking.fusion.united_runs import Normalization, UnitedRuns
 from dranking.metrics.given_runs import as_judgements
 from dranking.metrics.prediction_files import trec_order
@@ -48,6 +48,8 @@ class FusedRun:
         The lambda of the weights; None for other methods.
     n_judged
         Number of queries whose scores are leave-query-out scores.
+    n_shared
+        Number of documents that more than one run retrieved, whichever the query.
     """
 
     block: QueryBlock
@@ -56,6 +58,7 @@ class FusedRun:
     weights: dict[str, float] | None = None
     regularization: float | None = None
     n_judged: int = 0
+    n_shared: int = 0
 
     @property
     def scores(self) -> ScoreTable:
@@ -115,9 +118,10 @@ def fuse(
 
     - ``rrf``: the sum of 1 / (k + r_i); ranks are those of trec_eval;
     - ``combsum``: the sum of the s_i; ``combmnz``: n_d times this sum;
-    - ``learned``: the sum of w_i s_i + v_i, with weights from RankRLS on the judged queries and
-      lambda by the leave-query-out error. A judged query is scored by the weights of all other
-      judged queries, so that its score may be evaluated on the same judgements.
+    - ``learned``: the sum of w_i s_i + v_i, with s_i counted from the least score of the query in
+      the run, weights from RankRLS on the judged queries, and one lambda by the leave-query-out
+      error of all of them. A judged query is scored by the weights of all other judged queries, so
+      that its score may be evaluated on the same judgements.
 
     Parameters
     ----------
@@ -160,15 +164,24 @@ def fuse(
     names, given = _named(runs)
     _check(method, normalize, k, judgements)
     united = UnitedRuns.of(given)
+    if not united.n_shared:
+        warn_user(
+            "no document was retrieved by two of the runs for the same query; are the ids of "
+            "queries and documents written alike?",
+            DataWarning,
+        )
     if method == "rrf":
-        return FusedRun(united.block, united.documents, (1.0 / (k + united.ranks())).sum(axis=1))
+        return _fused(united, (1.0 / (k + united.ranks())).sum(axis=1))
     normalised = united.normalised(normalize)
     if method == "learned":
         return _learned(united, normalised, names, judgements)
     values = normalised.sum(axis=1)
-    if method == "combmnz":
-        values = values * united.retrieved.sum(axis=1)
-    return FusedRun(united.block, united.documents, values)
+    return _fused(united, values * united.retrieved.sum(axis=1) if method == "combmnz" else values)
+
+
+def _fused(united: UnitedRuns, values: Array) -> FusedRun:
+    """The fused run with these scores."""
+    return FusedRun(united.block, united.documents, values, n_shared=united.n_shared)
 
 
 def _named(runs: Mapping[str, Any] | Sequence[Any]) -> tuple[list[str], list[Any]]:
@@ -196,9 +209,9 @@ def _check(method: str, normalize: str, k: float, judgements: Any) -> None:
         raise UsageError(f"k is {k}; it is above -1, so that 1 / (k + rank) exists.")
     if (judgements is None) == (method == "learned"):
         raise UsageError(
-            "learned weights need judgements."
+            "the method learned needs judgements (--qrels)."
             if judgements is None
-            else f"judgements are for learned weights; {method} has none."
+            else f"judgements (--qrels) are for the method learned; {method} has no weights."
         )
 
 
@@ -206,15 +219,18 @@ def _learned(
     united: UnitedRuns, normalised: Array, names: Sequence[str], judgements: Any
 ) -> FusedRun:
     """Scores by weights of RankRLS; of judged queries, by weights of the other judged queries."""
-    features = np.column_stack([normalised, united.retrieved]).astype(np.float32)
+    features = np.column_stack([united.above_least(normalised), united.retrieved])
+    features = features.astype(np.float32)
     grades, is_judged = united.grades(as_judgements(judgements))
     query = united.of_query
     judged = np.flatnonzero(is_judged)
-    differs = {*query[judged[grades[judged] > 0]]} & {*query[judged[grades[judged] <= 0]]}
-    if len(differs) < 2:
+    starts = united.block.query_ptr[:-1]
+    spread = np.maximum.reduceat(grades, starts) > np.minimum.reduceat(grades, starts)
+    n_to_learn = int((spread & is_judged[starts]).sum())
+    if n_to_learn < 2:
         raise DataError(
-            f"{len(differs)} judged queries retrieved documents of grade 0 and of a higher grade; "
-            "two or more are needed to learn weights. Are the ids written alike?"
+            f"documents of different grades were retrieved for {n_to_learn} judged queries; two or "
+            "more queries are needed to learn weights. Are the ids written alike?"
         )
     columns = [*names, *(f"in {name}" for name in names)]
     train = from_arrays(features[judged], grades[judged], query[judged], feature_names=columns)
@@ -222,10 +238,8 @@ def _learned(
     values = features.astype(np.float64) @ ranker.coef_
     values[judged] = leave_query_out_scores(ranker, train, executor="threads")
     weights = dict(zip(columns, ranker.coef_.tolist(), strict=True))
-    return FusedRun(
-        united.block,
-        united.documents,
-        values,
+    return replace(
+        _fused(united, values),
         weights=weights,
         regularization=ranker.regularization_,
         n_judged=len(np.unique(query[judged])),

@@ -81,6 +81,11 @@ class UnitedRuns:
         return ~np.isnan(self.scores)
 
     @cached_property
+    def n_shared(self) -> int:
+        """Number of documents that more than one run retrieved."""
+        return int((self.retrieved.sum(axis=1) > 1).sum())
+
+    @cached_property
     def of_query(self) -> Ints:
         """(n_documents,) position of the query of each document."""
         return np.repeat(np.arange(self.block.n_queries), np.diff(self.block.query_ptr))
@@ -108,6 +113,15 @@ class UnitedRuns:
             values, query = self.scores[there, run], self.of_query[there]
             found[there, run] = _normalised(values, query, kind)
         return found
+
+    def above_least(self, scores: Array) -> Array:
+        """(n_documents, n_runs) distances of scores from the least of the query; 0 where missing.
+
+        They keep their digits as float32, whatever the offset of the scores.
+        """
+        there = np.where(self.retrieved, scores, np.inf)
+        least = np.minimum.reduceat(there, self.block.query_ptr[:-1])[self.of_query]
+        return np.where(self.retrieved, scores - np.where(np.isinf(least), 0.0, least), 0.0)
 
     def grades(self, judgements: Rows) -> tuple[Array, NDArray[np.bool_]]:
         """(n_documents,) grades, at least 0, and whether the query of a document is judged at all.

@@ -20,6 +20,7 @@ from dranking.files.requests import request
 from dranking.files.writing.atomic_files import atomic_path
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary, aggregate, evaluate_queries
+from dranking.metrics.scores.rows import DOCUMENT_NAMES
 
 ID_COLUMN = "query_id"
 WEIGHT_COLUMN = "weight"
@@ -179,7 +180,7 @@ def is_per_query(path: AnyPlace) -> bool:
             names = pq.read_schema(file).names
     except (OSError, pa.ArrowException):
         return False
-    return ID_COLUMN in names and "score" not in names
+    return ID_COLUMN in names and not {"score", *DOCUMENT_NAMES} & {*names}
 
 
 def read_per_query(path: AnyPlace) -> PerQuery:

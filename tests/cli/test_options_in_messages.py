@@ -34,14 +34,17 @@ OPTIONS = {
     name: {option for p in command.params for option in (*p.opts, *p.secondary_opts)} | {"--help"}
     for name, command in COMMANDS.items()
 }
-READ_TABLES = [name for name, options in OPTIONS.items() if "--qid-column" in options]
+READ_TABLES = [
+    name for name, options in OPTIONS.items() if {"--qid-column", "--null"} <= {*options}
+]
 
 # The commands that show the messages of a file or folder; the longest path counts. In a tuple, each
 # message belongs to one of the commands.
 SHOWN_BY: dict[str, Sequence[str]] = {
     "data": [*READ_TABLES, "retrain"],
     "ingestion/rows/scratch.py": ["ingest", "clicks build"],
-    "metrics/scores": ["evaluate", "compare", "report"],
+    "metrics/scores": ["evaluate", "compare", "report", "fuse"],
+    "fusion": ["fuse"],
     "metrics/comparison": ["compare"],
     "cli/commands/compare.py": ("evaluate", "compare"),
     "cli/ranker_tables.py": ["compare"],

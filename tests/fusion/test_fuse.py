@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 import dranking as dr
 from dranking.cli.app import run as run_command
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, DataWarning, UsageError
 from tests.reference.fusion import fused as plain_fused
 from tests.reference.fusion import normalised as plain_normalised
+
+# Small runs often share no document.
+pytestmark = pytest.mark.filterwarnings("ignore::dranking.errors.DataWarning")
 
 SCORES = st.sampled_from([-2.0, -0.5, 0.0, 0.25, 1.0, 3.0, 1e6])
 RUNS = st.lists(
@@ -146,6 +149,33 @@ def test_fused_scores_are_those_of_ranx(method, norm):
         assert found[query] == pytest.approx(scores, rel=1e-9, abs=1e-9)
 
 
+def test_runs_without_a_shared_document_cause_a_warning():
+    with pytest.warns(DataWarning, match="are the ids of queries and documents written alike"):
+        dr.fuse([{"q1": {"a": 1.0}}, {"1": {"a": 1.0}}])
+
+
+def test_learned_weights_do_not_depend_on_offsets_of_the_scores():
+    runs, judgements = random_runs()
+    moved = [
+        {q: {d: s + 2.0**27 for d, s in found.items()} for q, found in r.items()} for r in runs
+    ]
+    rounded = [
+        {q: {d: s - 2.0**27 for d, s in found.items()} for q, found in r.items()} for r in moved
+    ]
+    one, other = (
+        dr.fuse(each, "learned", normalize="none", judgements=judgements)
+        for each in (moved, rounded)
+    )
+    np.testing.assert_array_equal(one.values, other.values)
+
+
+def test_grades_above_0_alone_are_learned_from():
+    runs, _ = random_runs()
+    rng = np.random.default_rng(1)
+    judgements = {q: {f"d{d}": int(rng.integers(1, 3)) for d in range(8)} for q in runs[0]}
+    assert dr.fuse(runs, "learned", judgements=judgements).n_judged == 12
+
+
 def test_top_keeps_the_first_documents_of_the_order_of_trec_eval():
     runs = [{"q": {"a": 1.0, "b": 1.0, "c": 0.5}, "p": {"x": 2.0}}, {"q": {"d": 0.0}}]
     fused = dr.fuse(runs, "combsum", normalize="none").top(2)
@@ -164,15 +194,15 @@ ONE, OTHER = {"q": {"a": 1.0, "b": 2.0}}, {"q": {"a": 3.0}}
         ([ONE, OTHER], {"method": "borda"}, UsageError, "method is 'borda'"),
         ([ONE, OTHER], {"normalize": "max"}, UsageError, "normalize is 'max'"),
         ([ONE, OTHER], {"k": -1.0}, UsageError, "k is -1.0"),
-        ([ONE, OTHER], {"method": "learned"}, UsageError, "learned weights need judgements"),
-        ([ONE, OTHER], {"judgements": ONE}, UsageError, "rrf has none"),
+        ([ONE, OTHER], {"method": "learned"}, UsageError, "the method learned needs judgements"),
+        ([ONE, OTHER], {"judgements": ONE}, UsageError, "rrf has no weights"),
         ([ONE, {"q": {"a": np.inf}}], {}, DataError, "document a of query q has the score inf"),
         ([ONE, {"q": {}}], {}, DataError, "no query has a document"),
         (
             [ONE, OTHER],
             {"method": "learned", "judgements": {"q": {"a": 1}, "p": {"a": 1}}},
             DataError,
-            "1 judged queries retrieved documents",
+            "different grades were retrieved for 1 judged queries",
         ),
     ],
 )

@@ -45,6 +45,15 @@ def fuse(
         Place | None,
         typer.Option(help="Judgements from which the method learned takes its weights."),
     ] = None,
+    qid_column: Annotated[
+        str, typer.Option(help="Column of query ids in CSV, JSON lines or parquet.")
+    ] = "qid",
+    docid_column: Annotated[
+        str, typer.Option(help="Column of document ids in CSV, JSON lines or parquet.")
+    ] = "docid",
+    score_column: Annotated[
+        str, typer.Option(help="Column of scores in CSV, JSON lines or parquet.")
+    ] = "score",
     top: Annotated[
         int | None, typer.Option(min=1, help="Largest number of documents of a query to write.")
     ] = None,
@@ -61,8 +70,8 @@ def fuse(
     """Fuse runs of several rankers into one run.
 
     A document that a run lacks gets nothing from this run. With --method learned, a judged query is
-    scored by weights from all other judged queries, so that evaluate on the same judgements is
-    fair, and the weights from all of them are printed.
+    scored by weights from all other judged queries, with one lambda for all, so that evaluate on
+    the same judgements is fair; the weights from all of them are printed.
     """
     from dranking.fusion.fuse import fuse as fuse_runs
     from dranking.metrics.prediction_files import write_predictions
@@ -75,8 +84,12 @@ def fuse(
         raise UsageError("a run is given twice; give each run once.")
     file_form = score_form(output, form, FILE_FORMS)
     check_output_file(output, overwrite)
-    runs = {name: read_scores(path) for name, path in zip(names, paths, strict=True)}
-    judgements = None if qrels is None else read_judgements(qrels)
+    columns = qid_column, docid_column
+    runs = {
+        name: read_scores(path, *columns, score_column)
+        for name, path in zip(names, paths, strict=True)
+    }
+    judgements = None if qrels is None else read_judgements(qrels, *columns)
     fused = fuse_runs(runs, method, normalize=normalize, k=k, judgements=judgements)
     if top is not None:
         fused = fused.top(top)
@@ -91,7 +104,10 @@ def fuse(
         learned = {"weights": fused.weights, "regularization": fused.regularization}
         print_json({**facts, **learned, "n_judged": fused.n_judged})
         return
-    note(f"{facts['n_documents']:,} documents of {facts['n_queries']:,} queries in {output}")
+    note(
+        f"{facts['n_documents']:,} documents of {facts['n_queries']:,} queries in {output}; more "
+        f"than one run retrieved {fused.n_shared:,} documents"
+    )
     if fused.weights is not None:
         title = (
             f"weights from {fused.n_judged:,} judged queries, lambda {fused.regularization:g}; "

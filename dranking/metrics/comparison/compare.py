@@ -171,7 +171,7 @@ def compare_values(
     Parameters, figures, warnings and errors are those of `dranking.models.comparison.compare`,
     except that `a` and `b` are results of `dranking.evaluate` or their `PerQuery` values.
     """
-    overlaps = {"a": _overlap_of(a), "b": _overlap_of(b)}
+    overlaps = {"a": overlap_of_result(a), "b": overlap_of_result(b)}
     a, b = per_query_of(a), per_query_of(b)
     ordered = in_the_order_of(a, b, ("A", "B"))
     found = compare_rows(a, ordered, seed=seed, n_resamples=n_resamples, confidence=confidence)
@@ -191,7 +191,7 @@ def warn_of_few_queries(metric: str, n_queries: int, n_effective: float) -> None
         )
 
 
-def _overlap_of(result: Any) -> Overlap | None:
+def overlap_of_result(result: Any) -> Overlap | None:
     """How many queries of a result were trained on, which values alone do not tell."""
     if isinstance(result, PerQuery):
         return Overlap(result.n_queries, None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -16,9 +17,10 @@ from dranking.metrics.comparison.compare import (
     check_resampling,
     counts_of_wins,
     in_the_order_of,
+    overlap_of_result,
     warn_of_few_queries,
 )
-from dranking.metrics.comparison.randomised_tests import holm, sign_flip_test, tukey_hsd
+from dranking.metrics.comparison.randomised_tests import holm, sign_flip_tests, tukey_hsd
 from dranking.metrics.comparison.significance import (
     effective_queries,
     mean_and_error,
@@ -26,6 +28,7 @@ from dranking.metrics.comparison.significance import (
     measure_interval,
 )
 from dranking.metrics.measures.by_name import higher_is_better
+from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import PerQuery, per_query_of
 
 if TYPE_CHECKING:
@@ -144,6 +147,9 @@ class RankerComparison:
         Queries of the data.
     test, confidence, n_resamples, seed
         Parameters of the comparison.
+    trained_on
+        How many of the queries each ranker was trained on, by its name, as far as that is known;
+        None for a feature to rank by.
     """
 
     rankers: tuple[str, ...]
@@ -153,6 +159,7 @@ class RankerComparison:
     confidence: float
     n_resamples: int
     seed: int
+    trained_on: dict[str, Overlap | None] = field(default_factory=dict)
 
     def __getitem__(self, metric: str) -> MeasureOfRankers:
         """The entry of one measure; KeyError if the measure was not compared."""
@@ -229,7 +236,10 @@ def compare_ranker_values(
         raise UsageError("the rankers have no measure in common; evaluate all of them alike.")
     drawn = {"seed": seed, "n_resamples": n_resamples}
     shared = [_Shared.of(measure, tables) for measure in measures]
-    tests = [one.p_values(test, **drawn) for one in shared]
+    n_tests = len(measures) * math.comb(len(names), 2)
+    # The least p-value of a random test, times the number of tests, is half of the level or less.
+    n_draws = max(n_resamples, math.ceil(2 * n_tests / (1.0 - confidence)))
+    tests = [one.p_values(test, seed=seed, n_resamples=n_draws) for one in shared]
     if test == "sign-flip":
         adjusted = holm(np.concatenate(tests)).reshape(len(measures), -1)
     else:
@@ -241,7 +251,14 @@ def compare_ranker_values(
     fewest = min(entries, key=lambda entry: entry.n_effective)
     warn_of_few_queries(fewest.metric, fewest.n_queries, fewest.n_effective)
     return RankerComparison(
-        names, tuple(entries), first.n_queries, test, confidence, n_resamples, seed
+        names,
+        tuple(entries),
+        first.n_queries,
+        test,
+        confidence,
+        n_resamples,
+        seed,
+        {name: overlap_of_result(result) for name, result in results.items()},
     )
 
 
@@ -281,9 +298,8 @@ class _Shared:
         if test == "tukey-hsd":
             of_all = tukey_hsd(self.values, self.weights, **drawn)
             return np.array([of_all[pair] for pair in self.pairs])
-        return np.array(
-            [sign_flip_test(self.differences(*pair), self.weights, **drawn) for pair in self.pairs]
-        )
+        differences = np.column_stack([self.differences(*pair) for pair in self.pairs])
+        return sign_flip_tests(differences, self.weights, **drawn)
 
     def entry(
         self,

@@ -28,8 +28,9 @@ Array = NDArray[np.float64]
 FEWEST_QUERIES = 20
 """Fewest queries whose interval is a ground for a decision; see the table of `mean_interval`."""
 
-ENOUGH_QUERIES = 2_000
-"""Effective queries from which on Student's quantile is that of the bootstrap to two digits."""
+ENOUGH_QUERIES, MOST_SKEWED = 2_000, 0.005
+"""Effective queries from which on, and squared skewness of the mean up to which, no samples are
+drawn: Student's quantile is then that of the bootstrap to 1 %."""
 
 ROUNDING = 1e-12
 """Differences at most this far apart are equal, and have no spread."""
@@ -69,7 +70,8 @@ def mean_interval(
     The interval is ``m -+ c e``. The factor c is the larger of two quantiles of abs(t): of the
     bootstrap samples, where t is the studentised distance of the sample's mean from m, and of
     Student's distribution with `degrees_of_freedom`. Samples without spread have no t and are left
-    out. From `ENOUGH_QUERIES` effective queries on, no samples are drawn: the quantiles agree.
+    out. From `ENOUGH_QUERIES` effective queries on, no samples are drawn of differences whose mean
+    has a squared skewness of at most `MOST_SKEWED`: the two quantiles agree to 1 %.
 
     Parameters
     ----------
@@ -143,9 +145,11 @@ def mean_interval(
 
 
 def measure_interval(values: Array, weights: Array, **how: Any) -> tuple[float, float]:
-    """The `mean_interval` of a measure, whose values and so whose mean lie in [0, 1]."""
-    low, high = np.clip(mean_interval(values, weights, **how), 0.0, 1.0).tolist()
-    return low, high
+    """The `mean_interval` of a measure, cut to [0, 1] where all values lie there."""
+    low, high = mean_interval(values, weights, **how)
+    if values.min() < 0.0 or values.max() > 1.0:
+        return low, high
+    return float(np.maximum(low, 0.0)), float(np.minimum(high, 1.0))
 
 
 def mean_test(
@@ -169,7 +173,7 @@ def mean_test(
     observed = abs(mean) / error
     p_value = float(2.0 * special.stdtr(degrees, -observed))
     t = np.empty(0)
-    if n_effective < ENOUGH_QUERIES:
+    if n_effective < ENOUGH_QUERIES or _squared_skewness(differences, weights) > MOST_SKEWED:
         t = np.sort(np.abs(_bootstrap_t(differences - mean, weights, seed, n_resamples)))
     if len(t):
         # So many samples are at least as large as the factor that their share is not below alpha.
@@ -177,6 +181,13 @@ def mean_test(
         factor = max(factor, float(t[-n_beyond]))
         p_value = max(p_value, float(np.mean(t >= observed)))
     return MeanTest(mean - factor * error, mean + factor * error, p_value)
+
+
+def _squared_skewness(differences: Array, weights: Array) -> float:
+    """Squared skewness of the weighted mean of differences with spread."""
+    moves = shares_of(weights) * (differences - mean_and_error(differences, weights)[0])
+    moves /= np.abs(moves).max()
+    return float(((moves**3).sum() ** 2) / np.square(moves).sum() ** 3)
 
 
 def paired_t_test(differences: Array, weights: Array) -> float:

@@ -33,9 +33,10 @@ def test_the_command_prints_tables_of_all_rankers(dranking, runs):
     rows = ["| ranker | map |", "| --- | --- |", "| a good.run | 1.0000 bc |"]
     assert out.splitlines()[:3] == rows
     assert out.splitlines()[3:] == ["| b poor.run | 0.3333 |", "| c worse.run | 0.3333 |"]
-    options = ("--metrics", "map", "--format", "latex", "--test", "tukey-hsd")
+    options = ("--metrics", "map,mean_ndcg", "--format", "latex", "--test", "tukey-hsd")
     _, out, _ = dranking("compare", *paths[:2], qrels, *options)
-    assert r"a good.run & 1.0000 b \\" in out.splitlines()
+    assert r"ranker & map & mean\_ndcg \\" in out.splitlines()
+    assert r"a good.run & 1.0000 b & 1.0000 b \\" in out.splitlines()
 
 
 def test_the_command_and_python_have_the_same_figures(dranking, runs):

@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 import dranking as dr
 from dranking.errors import ComparisonWarning, DataError, UsageError
 from dranking.metrics.comparison.many_rankers import compare_ranker_values
-from dranking.metrics.comparison.randomised_tests import tukey_hsd
+from dranking.metrics.comparison.randomised_tests import (
+    sign_flip_test,
+    sign_flip_tests,
+    tukey_hsd,
+)
 from dranking.metrics.per_query import PerQuery
 
 pytestmark = pytest.mark.filterwarnings("ignore::dranking.errors.ComparisonWarning")
@@ -59,10 +63,11 @@ def test_all_pairs_have_the_figures_of_two_rankers_and_one_correction():
         assert pairs == list(combinations(found.rankers, 2))
         for pair in found[name].pairs:
             two = dr.compare(rankers[pair.a], rankers[pair.b], **drawn)[name]
-            ends = two.difference, two.low, two.high, two.p_permutation
-            assert (pair.difference, pair.low, pair.high, pair.p_value) == ends
+            assert (pair.difference, pair.low, pair.high) == (two.difference, two.low, two.high)
+            # Five standard errors of a share of 400 random signs.
+            assert pair.p_value == pytest.approx(two.p_permutation, abs=5 * 0.5 / 400**0.5)
             assert (pair.wins, pair.ties, pair.losses) == (two.wins, two.ties, two.losses)
-            p_values.append(two.p_permutation)
+            p_values.append(pair.p_value)
     adjusted = [pair.p_adjusted for name in names for pair in found[name].pairs]
     np.testing.assert_allclose(adjusted, plain_holm(p_values), rtol=1e-12)
 
@@ -94,6 +99,41 @@ def test_the_queries_that_count_for_all_are_compared():
     assert (entry.n_queries, entry.n_excluded) == (2, 2)
     assert [one.mean for one in entry.rankers] == pytest.approx([0.25, 0.35, 0.45])
     assert entry.furthest == (("q1", (0.1, 0.3, 0.5)),)  # the rankers agree about q3
+
+
+@given(st.lists(st.tuples(*[st.integers(-3, 3)] * 3, st.integers(1, 2)), min_size=1, max_size=9))
+def test_sign_flip_tests__of_few_queries_are_those_of_each_column(rows):
+    differences = np.array([row[:3] for row in rows]) / 4
+    weights = np.array([row[3] for row in rows], float)
+    found = sign_flip_tests(differences, weights)
+    expected = [sign_flip_test(column, weights) for column in differences.T]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_sign_flip_tests__random_signs_come_near_all_of_them():
+    differences = np.random.default_rng(4).normal([0.4, 0.0], 1.0, size=(13, 2))
+    exact = sign_flip_tests(differences, np.ones(13), n_resamples=2**13)
+    drawn = sign_flip_tests(differences, np.ones(13), n_resamples=2**13 - 1)
+    assert np.all(drawn != exact)
+    np.testing.assert_allclose(drawn, exact, atol=0.02)
+
+
+def test_many_tests_have_as_many_draws_as_their_correction_needs():
+    """With 10,000 draws, no p-value of 544 tests could be below .05 after Holm's correction."""
+    rng = np.random.default_rng(0)
+    rankers = {
+        f"r{i}": table(range(20), **{f"m{j}": i / 20 + rng.normal(0, 1e-4, 20) for j in range(4)})
+        for i in range(17)
+    }
+    found = compare_ranker_values(rankers)
+    assert len(found["m0"].rankers[-1].better_than) == 16
+
+
+def test_the_interval_of_a_mean_is_cut_to_0_and_1_for_values_in_there():
+    rankers = {name: table(range(3), map=[0.0, 0.5, 1.0], clicks=[1.0, 5.0, 6.0]) for name in "xy"}
+    found = compare_ranker_values(rankers, n_resamples=10)
+    assert (found["map"].rankers[0].low, found["map"].rankers[0].high) == (0.0, 1.0)
+    assert found["clicks"].rankers[0].low < 1.0 < found["clicks"].rankers[0].high
 
 
 def plain_tukey(values, weights):

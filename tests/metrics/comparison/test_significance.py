@@ -272,6 +272,21 @@ def test_mean_interval__of_equal_weights_is_the_limit_of_weights_that_are_nearly
     )
 
 
+def test_mean_interval__of_rare_differences_of_many_queries_is_that_of_the_bootstrap():
+    """Student's interval is much narrower where 10 of 2,000 queries differ."""
+    rng = np.random.default_rng(1)
+    differences = np.where(np.arange(2_000) < 10, rng.exponential(size=2_000), 0.0)
+    student = stats.t.interval(0.95, 1999, differences.mean(), stats.sem(differences))
+    low, high = mean_interval(differences, np.ones(2_000), n_resamples=400)
+    assert high - low > 1.3 * (student[1] - student[0])
+
+
+def test_mean_interval__of_many_even_differences_is_students():
+    differences = np.random.default_rng(1).normal(size=2_000)
+    student = stats.t.interval(0.95, 1999, differences.mean(), stats.sem(differences))
+    assert mean_interval(differences, np.ones(2_000)) == pytest.approx(student, rel=1e-9)
+
+
 def test_paired_t_test__degenerate_cases():
     assert paired_t_test(np.zeros(10), np.ones(10)) == 1.0
     assert paired_t_test(np.array([0.3]), np.ones(1)) == 1.0
