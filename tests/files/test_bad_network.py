@@ -2,9 +2,12 @@
 
 import json
 import secrets
+import time
 
+import numpy as np
 import pytest
 
+import dranking as dr
 from dranking.errors import DataError, TryAgainError
 from dranking.files.places import as_place
 from dranking.files.reading import list_files, read_bytes, read_ranges
@@ -75,6 +78,38 @@ def test_half_an_answer_is_read_once_more(bad):
     why = r"(Expected checksum .*|bytes .* came), twice\. The object or the store"
     with pytest.raises(DataError, match=why):
         read_bytes(place / "file", 0, 10_000)
+
+
+def test_a_body_that_ends_early_is_read_once_more(bad, monkeypatch):
+    """The store announced more bytes than came; that says nothing of the object."""
+    proxy, place = bad
+    data = dr.from_arrays(np.ones((40, 30)), np.arange(40) % 3, np.arange(40) // 10)
+    dr.write_dataset(data, place / "data")
+    proxy.faults, proxy.n_requests = Faults(cut=3), 0
+    read = dr.open_dataset(place / "data")
+    assert read.block(0).features.tolist() == data.block(0).features.tolist()
+    assert proxy.n_faults >= 3
+    proxy.faults = Faults()
+    monkeypatch.setenv("DRANKING_STORE_DEADLINE", "0.5")
+    read = dr.open_dataset(place / "data")
+    proxy.faults = Faults(cut=1)
+    with pytest.raises(TryAgainError, match=r"the store gave no answer for 0\.5 s"):
+        read.block(0)
+
+
+def test_a_store_that_says_when_to_come_back_is_asked_then(bad, monkeypatch):
+    proxy, place = bad
+    atomic_write(place / "file", b"content")
+    proxy.faults, proxy.n_requests = Faults(throttle=2), 1
+    begun = time.monotonic()
+    assert read_bytes(place / "file", 0, 7) == b"content"
+    assert time.monotonic() - begun >= 1
+    assert proxy.n_faults == 1
+    proxy.faults = Faults(throttle=1, retry_after=3_600)
+    monkeypatch.setenv("DRANKING_STORE_DEADLINE", "0.5")
+    with pytest.raises(TryAgainError, match=r"the store gave no answer for 0\.5 s"):
+        read_bytes(place / "file", 0, 7)
+    assert time.monotonic() - begun < 30
 
 
 def test_a_store_that_is_always_busy_is_left_at_the_deadline(bad, monkeypatch):

@@ -19,7 +19,7 @@ from dranking.errors import UsageError
 from dranking.files.places import as_place
 from dranking.files.reading import list_files
 from dranking.files.writing.clean import clean
-from dranking.files.writing.debris import SCRATCH_FOLDER, token_of
+from dranking.files.writing.names import SCRATCH_FOLDER, token_of
 
 DRIVER = """
 import os, signal, sys

@@ -15,7 +15,7 @@ from dranking.errors import DataError
 from dranking.files.folders.manifests import OlderSchemaError
 from dranking.files.places import Place
 from dranking.files.reading import exists
-from dranking.files.writing.output_checks import MANIFEST_NAME
+from dranking.files.writing.names import MANIFEST_NAME
 from dranking.rankrls.gram.relabel_statistics import relabel_statistics
 from dranking.rankrls.gram.statistics_store import build_statistics
 from dranking.rankrls.statistics.dataset import StatisticsDataset, is_statistics

@@ -46,7 +46,7 @@ def place(request, tmp_path):
 
 
 def names(place):
-    return sorted(file.name for file in debris._parts(place))
+    return sorted(file.name for file in debris._files(place))
 
 
 class Ahead(datetime):
