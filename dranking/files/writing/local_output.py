@@ -21,6 +21,7 @@ from dranking.errors import UsageError
 from dranking.files.reading import at_once
 from dranking.files.writing import names
 from dranking.files.writing.names import UNFINISHED, Kind, new_suffix, sibling, temporary_of
+from dranking.files.writing.processes import is_gone
 
 GRACE_SECONDS: Final[Mapping[Kind, float]] = {"tmp": 12 * 3600.0, "old": 60.0}
 """Age of the last change from which the leftover of any process is removed, or restored."""
@@ -176,15 +177,7 @@ def _is_dead(match: re.Match[str]) -> bool:
     if match["host"] != names.HOST:
         return False
     pid = int(match["pid"])
-    if pid == os.getpid():
-        return True  # an earlier process with this id: the own names are in `_live`
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return False
+    return pid == os.getpid() or is_gone(pid)  # an earlier process: the own names are in `_live`
 
 
 def _idle_seconds(path: Path) -> float:

@@ -1,8 +1,12 @@
 """Locks of places: one holder at a time, on local disks and in stores."""
 
 import json
+import os
 import secrets
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -48,11 +52,53 @@ def test_a_lease_is_renewed_until_its_release(place, monkeypatch):
 
 def test_the_lease_of_a_dead_process_is_taken_over_after_its_end(place):
     place.write_bytes(json.dumps({"holder": "x", "expires": time.time() + 0.2}).encode())
-    with pytest.raises(TryAgainError, match="expires in 0 s"):
+    with pytest.raises(TryAgainError, match=r"its lock ends at \d\d:\d\d:\d\d UTC, in 0 s"):
         locked(place, BUSY).__enter__()
     time.sleep(0.25)
     with locked(place, BUSY) as check:
         check()
+
+
+LEASE_OF = """
+import os, signal, sys
+from dranking.files.writing.locks import Lease
+
+sys.stdout.write(Lease(None, "")._content().decode())
+sys.stdout.flush()
+signal.pause()
+"""
+
+
+def test_the_lease_of_a_process_that_has_ended_here_is_taken_over_at_once(place):
+    """It holds as long as the process lives; also one that nobody has waited for has ended."""
+    with subprocess.Popen(
+        [sys.executable, "-c", LEASE_OF], cwd=Path(__file__).parents[3], stdout=subprocess.PIPE
+    ) as holder:
+        lease = json.loads(holder.stdout.read1())
+        try:
+            with pytest.raises(
+                TryAgainError, match=rf"process \({holder.pid} on host .*, in 300 s"
+            ):
+                taken(place, lease)
+            assert lease["process"]["pid"] == holder.pid
+            another_start = {**lease, "process": {**lease["process"], "started": "1"}}
+            assert taken(place, another_start)
+        finally:
+            holder.kill()
+        os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
+        assert taken(place, lease)
+    assert taken(place, lease)
+    elsewhere = {**lease, "process": {**lease["process"], "machine": "0" * 16}}
+    with pytest.raises(TryAgainError, match="on its host, a run takes the lock over at once"):
+        taken(place, elsewhere)
+
+
+def taken(place, lease):
+    """Whether a lock whose lease is in the store can be taken."""
+    place.write_bytes(json.dumps({**lease, "expires": time.time() + 300}).encode())
+    with locked(place, BUSY) as check:
+        check()
+    return True
 
 
 def test_of_two_that_take_over_one_lease_one_gets_it(place, monkeypatch):
@@ -61,7 +107,7 @@ def test_of_two_that_take_over_one_lease_one_gets_it(place, monkeypatch):
     seen = locks.version(place)
     with locked(place, BUSY):
         monkeypatch.setattr(locks, "version", lambda _: seen)
-        monkeypatch.setattr(locks.Lease, "_read", lambda _: ("x", 0.0))
+        monkeypatch.setattr(locks.Lease, "_check_free", lambda _: None)
         with pytest.raises(TryAgainError, match="since a moment ago"):
             locked(place, BUSY).__enter__()
         monkeypatch.undo()
