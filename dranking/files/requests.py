@@ -14,7 +14,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from dranking.errors import DataError, DrankingError, TryAgainError, UsageError
+from dranking.errors import (
+    DataError,
+    DrankingError,
+    StoreRefusesError,
+    TryAgainError,
+    UsageError,
+)
 from dranking.files.places import Place, is_local
 from dranking.redaction import without_secrets
 
@@ -201,11 +207,11 @@ def _explained(place: Place, error: Exception, kind: str) -> Exception:
             f"{place}: the credentials have probably expired ({why}). Renew them and run again."
         )
     if kind == "refused":
-        return DataError(
+        return StoreRefusesError(
             f"{place}: the store refuses access ({why}). Give credentials as the store's client "
             "reads them (environment, configuration), or as storage options."
         )
-    return DataError(f"{place}: the store refuses the request ({why}).")
+    return StoreRefusesError(f"{place}: the store refuses the request ({why}).")
 
 
 def _first_line(place: Place, error: BaseException) -> str:

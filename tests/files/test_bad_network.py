@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from dranking.errors import DataError, TryAgainError
+from dranking.errors import DataError, StoreRefusesError, TryAgainError
 from dranking.files.places import as_place
 from dranking.files.reading import list_files, read_bytes, read_ranges
+from dranking.files.requests import ChangedError, request
 from dranking.files.writing import commit
 from dranking.files.writing.atomic_files import atomic_write
+from dranking.rankrls.statistics.dataset import StatisticsDataset
+from dranking.retrain.quarantine import set_aside_if_wrong
 from pipelines.benchmarks.s3_proxy import Faults, Proxy
 
 BAD = Faults(delay=0.01, drop=50, busy=30)
@@ -94,6 +97,95 @@ def test_a_body_that_ends_early_is_read_once_more(bad, monkeypatch):
     read = dr.open_dataset(place / "data")
     proxy.faults = Faults(cut=1)
     with pytest.raises(TryAgainError, match=r"the store gave no answer for 0\.5 s"):
+        read.block(0)
+
+
+class HttpError(Exception):
+    """As in gcsfs: made of an answer, whose status is called code."""
+
+    def __init__(self, code):
+        self.code = code
+
+
+class ClientPayloadError(Exception):
+    """As in aiohttp, whose parser of bodies raises an error with the code 400 as its cause."""
+
+
+class ClientResponseError(Exception):
+    """As in aiohttp."""
+
+    def __init__(self, status):
+        self.status = status
+
+
+class ParserError(Exception):
+    code = 400
+
+
+class BusyError(Exception):
+    code = status = 503
+
+
+class CodedError(OSError):
+    """As s3fs raises errors of botocore."""
+
+    def __init__(self, status):
+        super().__init__("told by the store")
+        self.__cause__ = ClientError(status)
+
+
+class ClientError(Exception):
+    def __init__(self, status):
+        self.response = {"ResponseMetadata": {"HTTPStatusCode": status}}
+
+
+def caused(error, cause):
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (HttpError(503), TryAgainError),
+        (HttpError(400), StoreRefusesError),
+        (ClientResponseError(500), TryAgainError),
+        (ClientResponseError(403), StoreRefusesError),
+        (caused(ClientPayloadError("half"), ParserError()), TryAgainError),
+        (caused(OSError("half"), ParserError()), StoreRefusesError),
+        (BusyError("no answer"), StoreRefusesError),
+        (CodedError(429), TryAgainError),
+        (CodedError(400), StoreRefusesError),
+        (CodedError(404), FileNotFoundError),
+        (CodedError(412), ChangedError),
+        (caused(TimeoutError("the store's own"), ClientError(400)), TryAgainError),
+        (caused(PermissionError("no"), ClientError(400)), StoreRefusesError),
+    ],
+)
+def test_errors_are_known_by_type_and_by_the_status_of_an_answer(error, expected, monkeypatch):
+    monkeypatch.setenv("DRANKING_STORE_DEADLINE", "0")
+
+    def attempt():
+        raise error
+
+    with pytest.raises(expected) as told:
+        request(as_place("memory://file"), attempt)
+    assert type(told.value) is expected
+
+
+def test_a_refusal_is_no_damage(bad, monkeypatch):
+    """Neither of a data set, nor of a statistics store, nor does a night set such a part aside."""
+    _, place = bad
+    data = dr.from_arrays(np.ones((40, 30)), np.arange(40) % 3, np.arange(40) // 10)
+    dr.write_dataset(data, place / "data")
+    dr.build_statistics(data, place / "statistics")
+    read, stored = dr.open_dataset(place / "data"), StatisticsDataset(place / "statistics")
+    refuse = lambda handler, *_: handler._refuse(403, "AccessDenied", "Access Denied")  # noqa: E731
+    monkeypatch.setattr("pipelines.benchmarks.s3_proxy._Handler._pass_on", refuse)
+    for action in (lambda: read.block(0), lambda: list(stored.queries())):
+        with pytest.raises(StoreRefusesError, match="the store refuses access"):
+            action()
+    with pytest.raises(StoreRefusesError), set_aside_if_wrong(None, None):
         read.block(0)
 
 

@@ -17,8 +17,9 @@ def clean(
     directory: Annotated[
         Place,
         typer.Argument(
-            help="A data set, statistics store, bilinear model or folder of scores, or the folder "
-            "that was given as --scratch of dranking ingest, whose other files stay.",
+            help="A data set, statistics store, bilinear model or folder of scores, also one that "
+            "was never finished, or the folder that was given as --scratch of dranking ingest, "
+            "whose other files stay.",
             metavar="DIRECTORY",
         ),
     ],
