@@ -210,6 +210,7 @@ def test_a_job_that_is_killed_is_run_again(tmp_path, world, name):
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("world", ["store", "disk"], indirect=True)
 def test_a_job_that_is_killed_anywhere_is_run_again(tmp_path, world, name):
