@@ -16,7 +16,7 @@ from dranking.files.json_files import read_json
 from dranking.files.places import Place, as_place, is_path
 from dranking.files.reading import check_regular, exists, list_files, open_input
 from dranking.files.requests import request
-from dranking.files.writing.names import MANIFEST_NAME, is_left
+from dranking.files.writing.names import MANIFEST_NAME, is_in_segment
 from dranking.files.writing.output_checks import is_ours, restore_interrupted
 
 Form: TypeAlias = Literal["directory", "parquet", "text"]
@@ -276,4 +276,4 @@ def _has_segments(folder: Place) -> bool:
     if not request(folder, folder.is_dir):
         return False
     children: list[Place] = request(folder, lambda: list(folder.iterdir()))
-    return any(is_left(f"segments/{child.name}") for child in children)
+    return any(is_in_segment(f"segments/{child.name}") for child in children)

@@ -18,12 +18,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from dranking.files.json_files import read_json
 from dranking.files.places import Place, is_local
 from dranking.files.requests import request
 from dranking.files.writing.names import (
     GROUPS,
     MANIFESTS,
     UNFINISHED,
+    is_in_segment,
     is_job_folder,
     is_left,
     names_in,
@@ -168,8 +170,19 @@ def is_debris(place: Place) -> bool:
     """Whether a folder of an object store holds what killed writers left, and nothing else."""
     if is_local(place):
         return False
-    names = [file.name for file in list_objects(place)]
-    return not names or (all(map(is_left, names)) and any(map(token_of, names)))
+    names = {file.name for file in list_objects(place)}
+    groups = names & {*GROUPS}
+    if not all(map(is_left, names - groups)) or (groups and not any(map(is_in_segment, names))):
+        return False
+    return all(_is_bare_group(place / name) for name in sorted(groups))
+
+
+def _is_bare_group(place: Place) -> bool:
+    """Whether a ``zarr.json`` is that of a group without attributes, as data sets have it."""
+    try:
+        return bool(read_json(place) == {"attributes": {}, "zarr_format": 3, "node_type": "group"})
+    except (FileNotFoundError, ValueError):
+        return False
 
 
 def _remove_old(place: Place, listing: Listing, named: Set[str], grace: timedelta) -> int:
@@ -189,12 +202,13 @@ def _remove_old(place: Place, listing: Listing, named: Set[str], grace: timedelt
 
 
 def _remove_all(place: Place, files: Iterable[StoredObject], names: list[str]) -> int:
-    """Delete files, and before these the groups if they are all that would be left.
+    """Delete files, and before these the groups if neither segments nor a manifest would be left.
 
     So groups never lie alone, where nobody could tell whose they are, whenever this is killed.
     """
     left = {file.name for file in files} - {*names}
-    groups = sorted(left) if names and left <= {*GROUPS} else []
+    is_needed = not names or left & MANIFESTS or any(map(is_in_segment, left))
+    groups = [] if is_needed else sorted(left & {*GROUPS})
     _remove(place, groups)
     _remove(place, names)
     return len(groups) + len(names)

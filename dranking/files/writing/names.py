@@ -4,11 +4,15 @@ A directory of the project holds
 
 - its manifest, ``manifest.json`` or ``_SUCCESS``, which is put last and makes it valid;
 - *parts*, with the token of their writer in the name: ``segments/TOKEN-000017/...``,
-  ``TOKEN-index.parquet``, ``part-000017-TOKEN.parquet``; scratch files, ``scratch/TOKEN-...``, and
-  markers, ``.TOKEN-alive``, are parts as well;
+  ``TOKEN-index.parquet``, ``part-000017-TOKEN.parquet``, ``TOKEN/NAME.npy``; scratch files,
+  ``scratch/TOKEN-...``, and markers, ``.TOKEN-alive``, are parts as well;
 - *groups*, which show a data set to other readers of Zarr: ``zarr.json``. Every writer puts the
   same bytes there, behind its parts, and they are deleted before the last parts, so that groups
-  never lie alone in a folder without manifest.
+  never lie in a folder without manifest and without segments.
+
+In a directory of the project, whatever has a token at the place of a part is one (`part_of`). In a
+folder without manifest, which may be anybody's, a file counts only if the project writes such
+names (`is_left`): other programs name their files by 16 hex digits, too.
 
 Beside a local output NAME, and among the files of a local directory, lie hidden names that end in
 -HOST-PID-RANDOM of the process that made them:
@@ -66,6 +70,12 @@ _PART = re.compile(
     r"(?(prefix)(?:\.[\w.-]*)?|(?:-[\w.-]*|(?=/))))(?:/.*)?",
     re.DOTALL,
 )
+_LEFT = re.compile(
+    rf"segments/{TOKEN}-\d{{6,}}/.+|{TOKEN}-index\.parquet|part-\d+-{TOKEN}\.parquet"
+    rf"|(?:blocks|parts|{SCRATCH_FOLDER}|{_OF_JOB})/{TOKEN}-.+"
+    rf"|{TOKEN}/[^/]+\.npy|\.{TOKEN}-(?:alive|replaced|now)",
+    re.DOTALL | re.ASCII,
+)
 _WORD = re.compile(r"[\w.-]{16,}")
 _TOKEN_ALONE = re.compile(rf"(?<![0-9a-zA-Z]){TOKEN}(?![0-9a-zA-Z])")
 _TEMPORARY = re.compile(
@@ -91,8 +101,13 @@ def token_of(name: str) -> str | None:
 
 
 def is_left(name: str) -> bool:
-    """Whether a writer may have put a file of this path into a directory before the manifest."""
-    return name in GROUPS or part_of(name) is not None
+    """Whether a writer puts a file of this path into an object store, groups apart."""
+    return _LEFT.fullmatch(name) is not None
+
+
+def is_in_segment(name: str) -> bool:
+    """Whether a file of this path is a part below ``segments/``."""
+    return name.startswith("segments/") and part_of(name) is not None
 
 
 def job_folder(place: Place, token: str) -> Place:
