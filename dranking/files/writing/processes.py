@@ -22,6 +22,7 @@ class Process(NamedTuple):
     machine
         Digest of the host's name, its last start and the namespace of process ids: where it is
         equal, process ids mean the same. Containers may share a host's name, but no namespace.
+        Empty where the start or the namespace cannot be read, so that no machine is known.
     pid
         Process id.
     started
@@ -42,7 +43,8 @@ def this_process() -> Process:
 
 def has_ended(process: Process) -> bool:
     """Whether a process is of this machine and has ended; False where nobody here can know."""
-    return process.machine == _machine() and is_gone(process.pid, process.started)
+    same_machine = bool(process.machine) and process.machine == _machine()
+    return same_machine and is_gone(process.pid, process.started)
 
 
 def is_gone(pid: int, started: str = "") -> bool:
@@ -69,10 +71,9 @@ def _state_and_start(pid: int) -> tuple[str, str]:
 
 @cache
 def _machine() -> str:
-    facts = [platform.node()]
     try:
-        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
-        facts.append(os.readlink("/proc/self/ns/pid"))
-    except OSError:
-        pass  # not Linux
+        started = Path("/proc/sys/kernel/random/boot_id").read_text()
+        facts = (platform.node(), started, os.readlink("/proc/self/ns/pid"))
+    except OSError:  # not Linux, or without /proc: the host's name alone is that of its containers
+        return ""
     return hashlib.blake2b("\n".join(facts).encode(), digest_size=8).hexdigest()

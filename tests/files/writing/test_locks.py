@@ -14,8 +14,10 @@ from dranking.errors import TryAgainError
 from dranking.files import requests
 from dranking.files.places import as_place
 from dranking.files.reading import exists, read_bytes
-from dranking.files.writing import locks
+from dranking.files.writing import locks, processes
 from dranking.files.writing.locks import locked
+from dranking.files.writing.processes import this_process
+from tests.files.writing.directories import dead_process_id
 
 BUSY = "s3://b: another process is changing it"
 
@@ -91,6 +93,32 @@ def test_the_lease_of_a_process_that_has_ended_here_is_taken_over_at_once(place)
     elsewhere = {**lease, "process": {**lease["process"], "machine": "0" * 16}}
     with pytest.raises(TryAgainError, match="on its host, a run takes the lock over at once"):
         taken(place, elsewhere)
+
+
+@pytest.mark.parametrize("unreadable", ["boot_id", "ns/pid"])
+def test_the_lease_of_a_process_stays_where_the_machine_is_not_known(
+    place, monkeypatch, unreadable
+):
+    """As in another container of the same host name, in which the process's id means nothing."""
+    read_text, readlink = Path.read_text, os.readlink
+
+    def guarded(read):
+        def guard(path, *arguments, **options):
+            if str(path).endswith(unreadable):
+                raise PermissionError(13, "Permission denied", str(path))
+            return read(path, *arguments, **options)
+
+        return guard
+
+    processes._machine.cache_clear()
+    monkeypatch.setattr(Path, "read_text", guarded(read_text))
+    monkeypatch.setattr(os, "readlink", guarded(readlink))
+    try:
+        lease = {"holder": "x", "process": this_process()._replace(pid=dead_process_id())._asdict()}
+        with pytest.raises(TryAgainError, match="another process is changing it"):
+            taken(place, lease)
+    finally:
+        processes._machine.cache_clear()
 
 
 def taken(place, lease):
