@@ -1,8 +1,10 @@
 """Output on local disks: temporary names, synchronisation, leftovers of killed processes.
 
 The names are those of `dranking.files.writing.names`. The next write to the same path removes the
-leftovers of a process of this host that is dead, and after `GRACE_SECONDS` without a change those
-of any process: another host cannot be asked, and a process id may be in use again.
+leftovers of a process of this machine that is dead, and after `GRACE_SECONDS` without a change
+those of any process: another machine cannot be asked, and a process id may be in use again. Other
+containers of this host, and the time before its last start, are other machines: what was left there
+waits for 12 hours if it was being written, and for 60 seconds if it was being replaced.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ GRACE_SECONDS: Final[Mapping[Kind, float]] = {"tmp": 12 * 3600.0, "old": 60.0}
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 # Suffixes of the temporary names that this process is writing. A process id alone does not identify
-# a live writer: a restarted container has the host name and process id of the one that died.
+# a live writer: this process may have got the id of one that died.
 _live: set[str] = set()
 
 
@@ -127,7 +129,7 @@ def remove_leftovers(folder: Path) -> int:
 def clear_beside(target: Path, grace: float | None = None) -> int:
     """Remove, or restore, what killed processes left beside a target; the number of files removed.
 
-    After `grace` seconds without a change, unfinished output of other hosts goes as well.
+    After `grace` seconds without a change, unfinished output of other machines goes as well.
     """
     restore(target)
     return _remove_leftovers(target, grace)

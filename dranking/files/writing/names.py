@@ -15,7 +15,8 @@ folder without manifest, which may be anybody's, a file counts only if the proje
 names (`is_left`): other programs name their files by 16 hex digits, too.
 
 Beside a local output NAME, and among the files of a local directory, lie hidden names that end in
--HOST-PID-RANDOM of the process that made them:
+-HOST-PID-RANDOM of the process that made them, where HOST is other for every start of a host and
+every container, also of the same name:
 
 - ``.NAME.tmp-...``: output being written;
 - ``.NAME.old-...``: a directory being replaced, between two renames.
@@ -26,14 +27,13 @@ Unfinished output of tasks has ``.tmp-`` in its name too. ``.NAME.lock`` is the 
 from __future__ import annotations
 
 import os
-import platform
 import re
 import secrets
-import zlib
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from dranking.files.places import Place
+from dranking.files.writing.processes import machine
 
 MANIFEST_NAME = "manifest.json"
 """File that every directory of the project has; it is written last."""
@@ -61,7 +61,9 @@ UNFINISHED = ".tmp-"
 
 Kind: TypeAlias = Literal["tmp", "old"]
 
-HOST = f"{zlib.crc32(platform.node().encode()):08x}"
+HOST = machine() or secrets.token_hex(8)
+"""Digest of the machine, within which process ids mean the same; where it is not known, a random
+number, by which nobody takes another process for one of this machine."""
 
 _OF_JOB = rf"dranking-{TOKEN}"
 _PART = re.compile(
@@ -138,7 +140,7 @@ def lock_of(place: Path) -> Path:
 
 
 def new_suffix() -> str:
-    """End of the temporary names of this process: host, process id and a random number."""
+    """End of the temporary names of this process: machine, process id and a random number."""
     return f"{HOST}-{os.getpid()}-{secrets.token_hex(4)}"
 
 

@@ -38,13 +38,13 @@ class Process(NamedTuple):
 def this_process() -> Process:
     """The process that asks."""
     _, started = _state_and_start(os.getpid())
-    return Process(platform.node(), _machine(), os.getpid(), started)
+    return Process(platform.node(), machine(), os.getpid(), started)
 
 
 def has_ended(process: Process) -> bool:
     """Whether a process is of this machine and has ended; False where nobody here can know."""
-    same_machine = bool(process.machine) and process.machine == _machine()
-    return same_machine and is_gone(process.pid, process.started)
+    is_here = bool(process.machine) and process.machine == machine()
+    return is_here and is_gone(process.pid, process.started)
 
 
 def is_gone(pid: int, started: str = "") -> bool:
@@ -70,7 +70,8 @@ def _state_and_start(pid: int) -> tuple[str, str]:
 
 
 @cache
-def _machine() -> str:
+def machine() -> str:
+    """`Process.machine` of this process; empty where it cannot be read."""
     try:
         started = Path("/proc/sys/kernel/random/boot_id").read_text()
         facts = (platform.node(), started, os.readlink("/proc/self/ns/pid"))

@@ -1,13 +1,14 @@
 """Leftovers of processes that died are removed, or restored."""
 
 import os
+import runpy
 import signal
 import time
 
 import pytest
 
 from dranking.errors import DataError
-from dranking.files.writing import local_output
+from dranking.files.writing import local_output, names, processes
 from dranking.files.writing.clean import clean
 from dranking.files.writing.output_checks import check_output_directory, restore_interrupted
 from tests.files.writing.directories import (
@@ -76,6 +77,30 @@ def test_leftovers_of_any_process_are_removed_after_a_grace_period(
     assert names_in(tmp_path) == sorted([elsewhere.name, "out"])
     local_output.remove_leftovers(tmp_path)
     assert names_in(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("unreadable", [False, True])
+def test_the_output_of_a_writer_in_another_container_of_the_same_host_name_stays(
+    tmp_path, monkeypatch, unreadable
+):
+    """Its process id means nothing here; here no process has it."""
+
+    def namespace(path):
+        if unreadable:
+            raise PermissionError(13, "Permission denied", path)
+        return "pid:[1]"
+
+    machine = processes.machine.__wrapped__
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "readlink", namespace)
+        patch.setattr(processes, "machine", machine)
+        host = runpy.run_path(names.__file__)["HOST"]
+    left = tmp_path / leftover_name("out", "tmp", dead_process_id(), host)
+    left.mkdir()
+    with pytest.raises(DataError, match="12 hours after its last change"):
+        clean(tmp_path / "out")
+    make_directory(tmp_path / "out", "new")
+    assert names_in(tmp_path) == sorted([left.name, "out"])
 
 
 def test_a_directory_that_another_host_was_replacing_is_restored(tmp_path, monkeypatch):

@@ -110,7 +110,7 @@ def test_the_lease_of_a_process_stays_where_the_machine_is_not_known(
 
         return guard
 
-    processes._machine.cache_clear()
+    processes.machine.cache_clear()
     monkeypatch.setattr(Path, "read_text", guarded(read_text))
     monkeypatch.setattr(os, "readlink", guarded(readlink))
     try:
@@ -118,7 +118,7 @@ def test_the_lease_of_a_process_stays_where_the_machine_is_not_known(
         with pytest.raises(TryAgainError, match="another process is changing it"):
             taken(place, lease)
     finally:
-        processes._machine.cache_clear()
+        processes.machine.cache_clear()
 
 
 def taken(place, lease):
