@@ -1,6 +1,7 @@
 """Stores that are slow, busy, out of reach, or that send half of what was asked for."""
 
 import json
+import pickle
 import secrets
 import time
 
@@ -16,6 +17,7 @@ from dranking.files.writing import commit
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.rankrls.statistics.dataset import StatisticsDataset
 from dranking.retrain.quarantine import set_aside_if_wrong
+from dranking.retrain.workflows import click_labels
 from pipelines.benchmarks.s3_proxy import Faults, Proxy
 
 BAD = Faults(delay=0.01, drop=50, busy=30)
@@ -174,15 +176,26 @@ def test_errors_are_known_by_type_and_by_the_status_of_an_answer(error, expected
 
 
 def test_a_refusal_is_no_damage(bad, monkeypatch):
-    """Neither of a data set, nor of a statistics store, nor does a night set such a part aside."""
+    """Neither of a data set, nor of a statistics store, nor does a night set such a part aside.
+
+    A worker, whose copy of a data set opens it at its first use, says so too.
+    """
     _, place = bad
     data = dr.from_arrays(np.ones((40, 30)), np.arange(40) % 3, np.arange(40) // 10)
     dr.write_dataset(data, place / "data")
     dr.build_statistics(data, place / "statistics")
     read, stored = dr.open_dataset(place / "data"), StatisticsDataset(place / "statistics")
+    copy = pickle.loads(pickle.dumps(read))
+    monkeypatch.setattr(click_labels, "is_statistics", lambda _: True)
     refuse = lambda handler, *_: handler._refuse(403, "AccessDenied", "Access Denied")  # noqa: E731
     monkeypatch.setattr("pipelines.benchmarks.s3_proxy._Handler._pass_on", refuse)
-    for action in (lambda: read.block(0), lambda: list(stored.queries())):
+    actions = (
+        lambda: read.block(0),
+        lambda: list(stored.queries()),
+        lambda: copy.feature_names,
+        lambda: click_labels._can_be_relabelled(place / "statistics", read),
+    )
+    for action in actions:
         with pytest.raises(StoreRefusesError, match="the store refuses access"):
             action()
     with pytest.raises(StoreRefusesError), set_aside_if_wrong(None, None):
