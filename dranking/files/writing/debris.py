@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from dranking.files.json_files import read_json
 from dranking.files.places import Place, is_local
+from dranking.files.reading import exists
 from dranking.files.requests import request
 from dranking.files.writing.names import (
     GROUPS,
@@ -204,11 +205,13 @@ def _remove_old(place: Place, listing: Listing, named: Set[str], grace: timedelt
 def _remove_all(place: Place, files: Iterable[StoredObject], names: list[str]) -> int:
     """Delete files, and before these the groups if neither segments nor a manifest would be left.
 
-    So groups never lie alone, where nobody could tell whose they are, whenever this is killed.
+    So groups never lie alone, where nobody could tell whose they are, whenever this is killed. The
+    manifest is looked for now, since a writer may have finished after the files were listed.
     """
     left = {file.name for file in files} - {*names}
-    is_needed = not names or left & MANIFESTS or any(map(is_in_segment, left))
-    groups = [] if is_needed else sorted(left & {*GROUPS})
+    groups = [] if not names or any(map(is_in_segment, left)) else sorted(left & {*GROUPS})
+    if groups and any(exists(place / name) for name in sorted(MANIFESTS)):
+        groups = []
     _remove(place, groups)
     _remove(place, names)
     return len(groups) + len(names)

@@ -20,6 +20,7 @@ from dranking.files.places import is_local
 from dranking.files.writing import debris
 from dranking.files.writing.clean import clean
 from dranking.files.writing.commit import begin_directory
+from dranking.files.writing.names import GROUPS
 
 WEEK = 7 * 24 * 3600.0
 MANIFEST = b'{"format": "dranking-test", "parts": "%s"}'
@@ -156,6 +157,24 @@ def test_a_writer_that_ends_while_the_place_is_cleaned_loses_nothing(place, monk
     monkeypatch.setattr("dranking.files.writing.clean.marked_listing", finishing)
     clean(place, 0.0)
     assert (place / commit.name("parts/2")).read_bytes() == b"two"
+
+
+def test_a_data_set_that_is_finished_while_debris_is_cleaned_keeps_its_groups(monkeypatch):
+    """Killed right before its manifest, and run again after the files were listed."""
+    place = place_of("store", None)
+    dr.write_dataset(blocks(0), place)
+    (place / "manifest.json").unlink()
+    listed = debris.marked_listing
+
+    def finishing(where):
+        found = listed(where)
+        dr.write_dataset(blocks(0), place)
+        return found
+
+    monkeypatch.setattr("dranking.files.writing.clean.marked_listing", finishing)
+    assert clean(place, 0.0) > 0
+    assert {*GROUPS} <= {*names(place)}
+    assert dr.open_dataset(place).block(0).features.shape == (12, 3)
 
 
 GROUP = {
