@@ -7,6 +7,7 @@ and gcsfs, and in `dranking.files.places` for botocore.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import sys
@@ -118,9 +119,12 @@ def deadline() -> float:
     """
     text = os.environ.get(DEADLINE_VARIABLE, "60")
     try:
-        return float(text)
-    except ValueError as error:
-        raise UsageError(f"{DEADLINE_VARIABLE} is {text!r}; write a number of seconds.") from error
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if math.isnan(seconds):  # no comparison with it would ever end the attempts
+        raise UsageError(f"{DEADLINE_VARIABLE} is {text!r}; write a number of seconds.")
+    return seconds
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -141,18 +145,30 @@ def _cut_chain(error: BaseException, handled: BaseException | None) -> None:
 def _kind(error: BaseException) -> str:
     """Kind of a failure: by the first of an error and its causes with a known type or a response.
 
+    What was merely being handled when an error was raised counts only if it is transient: another
+    attempt does no harm, whereas a fault of a client after a 404 does not make a file absent.
+    """
+    is_cause = True
+    for each in _chain(error):
+        kind = _own_kind(each)
+        if kind == "transient" or (kind is not None and is_cause):
+            return kind
+        is_cause = is_cause and each.__cause__ is not None
+    return "other"
+
+
+def _own_kind(error: BaseException) -> str | None:
+    """Kind of an error without its causes; None if neither its type nor a response is known.
+
     The type counts before the response: a body that ends early is the body of a good answer. Other
     attributes do not count: aiohttp puts a 400 into errors of its own parser of such bodies.
     """
-    for each in _chain(error):
-        names = {kind.__name__ for kind in type(each).__mro__}
-        for kind, known in _KINDS.items():
-            if names & known:
-                return kind
-        status = _status(each)
-        if status is not None:
-            return _KIND_OF_STATUS.get(status, "other")
-    return "other"
+    names = {kind.__name__ for kind in type(error).__mro__}
+    for kind, known in _KINDS.items():
+        if names & known:
+            return kind
+    status = _status(error)
+    return None if status is None else _KIND_OF_STATUS.get(status, "other")
 
 
 def _status(error: BaseException) -> int | None:

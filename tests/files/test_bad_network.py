@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from dranking.errors import DataError, StoreRefusesError, TryAgainError
+from dranking.errors import DataError, StoreRefusesError, TryAgainError, UsageError
 from dranking.files.places import as_place
 from dranking.files.reading import list_files, read_bytes, read_ranges
 from dranking.files.requests import ChangedError, request
@@ -146,6 +146,11 @@ def caused(error, cause):
     return error
 
 
+def after(error, handled):
+    error.__context__ = handled
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
@@ -162,6 +167,12 @@ def caused(error, cause):
         (CodedError(412), ChangedError),
         (caused(TimeoutError("the store's own"), ClientError(400)), TryAgainError),
         (caused(PermissionError("no"), ClientError(400)), StoreRefusesError),
+        (after(TypeError("a fault"), ClientError(404)), StoreRefusesError),
+        (after(TypeError("a fault"), FileNotFoundError()), StoreRefusesError),
+        (after(TypeError("a fault"), caused(OSError(), FileExistsError())), StoreRefusesError),
+        (after(OSError("as s3fs lists"), ClientError(503)), TryAgainError),
+        (after(ValueError("as s3fs lists"), TimeoutError()), TryAgainError),
+        (caused(OSError("told"), after(OSError(), ClientError(503))), TryAgainError),
     ],
 )
 def test_errors_are_known_by_type_and_by_the_status_of_an_answer(error, expected, monkeypatch):
@@ -173,6 +184,13 @@ def test_errors_are_known_by_type_and_by_the_status_of_an_answer(error, expected
     with pytest.raises(expected) as told:
         request(as_place("memory://file"), attempt)
     assert type(told.value) is expected
+
+
+@pytest.mark.parametrize("text", ["nan", "soon", ""])
+def test_a_deadline_is_a_number(text, monkeypatch):
+    monkeypatch.setenv("DRANKING_STORE_DEADLINE", text)
+    with pytest.raises(UsageError, match=f"DRANKING_STORE_DEADLINE is '{text}'; write a number"):
+        request(as_place("memory://file"), lambda: None)
 
 
 def test_a_refusal_is_no_damage(bad, monkeypatch):

@@ -27,7 +27,8 @@ def clean(
         float,
         typer.Option(
             min=0,
-            help="Keep younger files: a writer may be at work, or a reader may have them open.",
+            help="Keep younger files: a writer may be at work, or a reader may have them open. "
+            "Unfinished output of other hosts beside a local directory goes after 12 hours.",
         ),
     ] = 7.0,
     as_json: Json = False,

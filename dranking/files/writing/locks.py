@@ -151,7 +151,8 @@ class Lease:
         end = datetime.fromtimestamp(lease.expires, UTC)
         raise TryAgainError(
             f"{self._busy}; run again later. If {who} has died, its lock ends at {end:%H:%M:%S} "
-            f"UTC, in {left:.0f} s; on its host, a run takes the lock over at once."
+            f"UTC, in {left:.0f} s; on its machine, outside of other containers, a run takes the "
+            "lock over at once."
         )
 
     def check(self) -> None:

@@ -91,7 +91,7 @@ def test_the_lease_of_a_process_that_has_ended_here_is_taken_over_at_once(place)
         assert taken(place, lease)
     assert taken(place, lease)
     elsewhere = {**lease, "process": {**lease["process"], "machine": "0" * 16}}
-    with pytest.raises(TryAgainError, match="on its host, a run takes the lock over at once"):
+    with pytest.raises(TryAgainError, match="on its machine, outside of other containers"):
         taken(place, elsewhere)
 
 
