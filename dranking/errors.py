@@ -44,6 +44,10 @@ class DataError(DrankingError, ValueError):
     exit_code = 3
 
 
+class StoreRefusesError(DataError):
+    """A store refuses a request, for example access; nothing is known of the data there."""
+
+
 class TryAgainError(DrankingError, RuntimeError):
     """Something outside the process is not ready: a lock is held, a cluster is unreachable."""
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
-from dranking.errors import DataError
+from dranking.errors import DataError, StoreRefusesError
 from dranking.files.folders.manifests import DirectoryKind, read_manifest
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.writing.output_checks import restore_interrupted
@@ -78,6 +78,8 @@ class DirectoryDataset(Dataset, Generic[ManifestT]):
         """The manifest; a pickled data set reads it on first use."""
         try:
             manifest, digest = self._read_manifest()
+        except StoreRefusesError:  # nothing is known of the data there
+            raise
         except DataError as error:
             raise DataError(
                 f"on host {platform.node()}: {error} If the data is there on other hosts, give a "

@@ -7,14 +7,21 @@ and gcsfs, and in `dranking.files.places` for botocore.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from dranking.errors import DataError, DrankingError, TryAgainError, UsageError
+from dranking.errors import (
+    DataError,
+    DrankingError,
+    StoreRefusesError,
+    TryAgainError,
+    UsageError,
+)
 from dranking.files.places import Place, is_local
 from dranking.redaction import without_secrets
 
@@ -24,23 +31,31 @@ DEADLINE_VARIABLE = "DRANKING_STORE_DEADLINE"
 """Environment variable: seconds within which a request that fails is tried again; 60 if not set."""
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two attempts
-_PRECONDITION_FAILED = 412
-_TRANSIENT_STATUSES = {408, 409, 429, 500, 502, 503, 504}  # 409: two conditional writes at once
-_REFUSED_STATUSES = {401, 403}
-
 # The clients of stores have no exceptions in common, but names: of botocore, aiohttp, requests,
-# http.client, azure.core and Python itself. Names of base classes count.
-_TRANSIENT_NAMES = {
-    *("ConnectionError", "TimeoutError", "HTTPClientError", "ResponseParserError"),
-    *("IncompleteReadError", "IncompleteRead", "ClientConnectionError", "ClientPayloadError"),
-    *("ServiceRequestError", "ServiceResponseError"),
+# http.client, azure.core, gcsfs and Python itself. Names of base classes count.
+_KINDS: dict[str, set[str]] = {
+    "changed": {"FileExistsError"},
+    "absent": {"FileNotFoundError"},
+    "damaged": {"ShortReadError", "FlexibleChecksumError", "ChecksumError"},
+    "transient": {
+        *("ConnectionError", "TimeoutError", "HTTPClientError", "ResponseParserError"),
+        *("IncompleteReadError", "IncompleteRead", "ClientConnectionError", "ClientPayloadError"),
+        *("ServiceRequestError", "ServiceResponseError", "ChunkedEncodingError"),
+    },
+    "refused": {
+        *("PermissionError", "NoCredentialsError", "PartialCredentialsError"),
+        *("CredentialRetrievalError", "TokenRetrievalError", "ClientAuthenticationError"),
+        *("DefaultCredentialsError", "RefreshError", "ProfileNotFound"),
+    },
 }
-_DAMAGED_NAMES = {"ShortReadError", "FlexibleChecksumError"}
-_REFUSED_NAMES = {
-    *("PermissionError", "NoCredentialsError", "PartialCredentialsError"),
-    *("CredentialRetrievalError", "TokenRetrievalError", "ClientAuthenticationError"),
-    *("DefaultCredentialsError", "RefreshError", "ProfileNotFound"),
+_KIND_OF_STATUS = {
+    412: "changed",
+    404: "absent",
+    # 409: two conditional writes at once
+    **dict.fromkeys((408, 409, 429, 500, 502, 503, 504), "transient"),
+    **dict.fromkeys((401, 403), "refused"),
 }
+_STATUS_ATTRIBUTES = {"ClientResponseError": "status", "HttpError": "code"}  # aiohttp, gcsfs
 
 
 class ChangedError(Exception):
@@ -83,11 +98,14 @@ def request(place: Place, attempt: Callable[[], Value]) -> Value:
             raise
         except Exception as error:
             _cut_chain(error, handled)
-            n_damaged += _is_damaged(error)
-            late = time.monotonic() + pause > give_up
-            if late or n_damaged > 1 or not (_is_damaged(error) or _is_transient(error)):
-                raise _explained(place, error) from _harmless(place, error)
-        time.sleep(pause * random.uniform(0.5, 1.0))  # many workers must not come back at once
+            kind = _kind(error)
+            n_damaged += kind == "damaged"
+            left = give_up - time.monotonic()
+            if pause > left or n_damaged > 1 or kind not in ("damaged", "transient"):
+                raise _explained(place, error, kind) from _harmless(place, error)
+            # Many workers must not come back at once, and none before the store said.
+            wait = max(pause * random.uniform(0.5, 1.0), min(_retry_after(error), left))
+        time.sleep(wait)
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
@@ -101,9 +119,12 @@ def deadline() -> float:
     """
     text = os.environ.get(DEADLINE_VARIABLE, "60")
     try:
-        return float(text)
-    except ValueError as error:
-        raise UsageError(f"{DEADLINE_VARIABLE} is {text!r}; write a number of seconds.") from error
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if math.isnan(seconds):  # no comparison with it would ever end the attempts
+        raise UsageError(f"{DEADLINE_VARIABLE} is {text!r}; write a number of seconds.")
+    return seconds
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -121,62 +142,92 @@ def _cut_chain(error: BaseException, handled: BaseException | None) -> None:
             each.__context__ = None
 
 
-def _statuses(error: BaseException) -> set[int]:
-    """HTTP statuses that an error and its causes tell of, whatever client raised them."""
-    found: set[object] = set()
+def _kind(error: BaseException) -> str:
+    """Kind of a failure: by the first of an error and its causes with a known type or a response.
+
+    What was merely being handled when an error was raised counts only if it is transient: another
+    attempt does no harm, whereas a fault of a client after a 404 does not make a file absent.
+    """
+    is_cause = True
+    for each in _chain(error):
+        kind = _own_kind(each)
+        if kind == "transient" or (kind is not None and is_cause):
+            return kind
+        is_cause = is_cause and each.__cause__ is not None
+    return "other"
+
+
+def _own_kind(error: BaseException) -> str | None:
+    """Kind of an error without its causes; None if neither its type nor a response is known.
+
+    The type counts before the response: a body that ends early is the body of a good answer. Other
+    attributes do not count: aiohttp puts a 400 into errors of its own parser of such bodies.
+    """
+    names = {kind.__name__ for kind in type(error).__mro__}
+    for kind, known in _KINDS.items():
+        if names & known:
+            return kind
+    status = _status(error)
+    return None if status is None else _KIND_OF_STATUS.get(status, "other")
+
+
+def _status(error: BaseException) -> int | None:
+    """HTTP status of the response that an error reports; None if it reports none."""
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):  # botocore
+        found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    elif response is not None:  # requests, azure.core
+        found = getattr(response, "status_code", None)
+    else:
+        known = [_STATUS_ATTRIBUTES.get(kind.__name__) for kind in type(error).__mro__]
+        found = next((getattr(error, name, None) for name in known if name is not None), None)
+    return found if isinstance(found, int) else None
+
+
+def _retry_after(error: BaseException) -> float:
+    """Seconds that a busy store asks to wait; 0 if it asks for none, or names a date."""
     for each in _chain(error):
         response = getattr(each, "response", None)
         if isinstance(response, dict):
-            found.add(response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
-        found |= {getattr(each, name, None) for name in ("status", "status_code", "code")}
-    return {status for status in found if isinstance(status, int)}
+            headers = response.get("ResponseMetadata", {}).get("HTTPHeaders")
+        else:
+            headers = getattr(each if response is None else response, "headers", None)
+        for name in ("Retry-After", "retry-after"):
+            text = str(headers.get(name, "")) if isinstance(headers, Mapping) else ""
+            if text.isdecimal():
+                return float(text)
+    return 0.0
 
 
-def _names(error: BaseException) -> set[str]:
-    return {kind.__name__ for each in _chain(error) for kind in type(each).__mro__}
-
-
-def _is_transient(error: BaseException) -> bool:
-    statuses = _statuses(error)
-    if statuses:
-        return bool(statuses & _TRANSIENT_STATUSES)
-    return bool(_names(error) & _TRANSIENT_NAMES)
-
-
-def _is_damaged(error: BaseException) -> bool:
-    """Whether the store answered, but not with what it stores."""
-    return bool(_names(error) & _DAMAGED_NAMES)
-
-
-def _explained(place: Place, error: Exception) -> Exception:
+def _explained(place: Place, error: Exception, kind: str) -> Exception:
     """The error for users of a request that is not tried again."""
-    statuses, names = _statuses(error), _names(error)
     why = _first_line(place, error)
-    if _PRECONDITION_FAILED in statuses or isinstance(error, FileExistsError):
+    if kind == "changed":
         return ChangedError(str(place))
-    if isinstance(error, FileNotFoundError):
+    if kind == "absent":
+        names = {type(each).__name__ for each in _chain(error)}
         if "bucket does not exist" in why or "NoSuchBucket" in names:
             return DataError(f"{place}: the bucket does not exist; make it, or mend the URL.")
         return FileNotFoundError(2, "No such file or directory", str(place))
     if is_local(place) and isinstance(error, OSError) and error.strerror:
         return DataError(f"{place}: cannot be read ({error.strerror}).")
-    if _is_damaged(error):
+    if kind == "damaged":
         return DataError(f"{place}: {why}, twice. The object or the store is damaged.")
-    if "expired" in why.lower() or why == "Bad Request":  # the answer to HEAD gives no reason
-        return TryAgainError(
-            f"{place}: the credentials have probably expired ({why}). Renew them and run again."
-        )
-    if statuses & _REFUSED_STATUSES or names & _REFUSED_NAMES:
-        return DataError(
-            f"{place}: the store refuses access ({why}). Give credentials as the store's client "
-            "reads them (environment, configuration), or as storage options."
-        )
-    if _is_transient(error):
+    if kind == "transient":
         return TryAgainError(
             f"{place}: the store gave no answer for {deadline():g} s ({why}). Run again when it "
             "can be reached."
         )
-    return DataError(f"{place}: the store refuses the request ({why}).")
+    if "expired" in why.lower() or why == "Bad Request":  # the answer to HEAD gives no reason
+        return TryAgainError(
+            f"{place}: the credentials have probably expired ({why}). Renew them and run again."
+        )
+    if kind == "refused":
+        return StoreRefusesError(
+            f"{place}: the store refuses access ({why}). Give credentials as the store's client "
+            "reads them (environment, configuration), or as storage options."
+        )
+    return StoreRefusesError(f"{place}: the store refuses the request ({why}).")
 
 
 def _first_line(place: Place, error: BaseException) -> str:

@@ -23,12 +23,8 @@ from dranking.engine.tile_tasks import given
 from dranking.errors import DataError, DataWarning, DrankingError, UsageError, warn_user
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.writing.commit import DirectoryCommit, begin_directory
-from dranking.files.writing.debris import (
-    SCRATCH_FOLDER,
-    job_folder,
-    new_token,
-    remove_scratch,
-)
+from dranking.files.writing.debris import remove_scratch
+from dranking.files.writing.names import SCRATCH_FOLDER, job_folder, new_token
 from dranking.ingestion.fit import fit
 from dranking.ingestion.gathering import results_of
 from dranking.ingestion.ingest_plan import IngestFacts, Request, make_plan, open_source

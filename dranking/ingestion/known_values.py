@@ -15,7 +15,7 @@ from dranking.data.steps import constants_of
 from dranking.engine.executor import Executor
 from dranking.engine.tile_tasks import given
 from dranking.files.places import Place
-from dranking.files.writing.debris import job_folder, new_token
+from dranking.files.writing.names import job_folder, new_token
 from dranking.ingestion.fit import measured
 from dranking.ingestion.ingest_plan import Request, make_plan, open_source
 from dranking.ingestion.rows.row_rules import HasConstants, RowRules, values_of

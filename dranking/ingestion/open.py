@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -17,7 +16,8 @@ from dranking.files.json_files import read_json
 from dranking.files.places import Place, as_place, is_path
 from dranking.files.reading import check_regular, exists, list_files, open_input
 from dranking.files.requests import request
-from dranking.files.writing.output_checks import MANIFEST_NAME, is_ours, restore_interrupted
+from dranking.files.writing.names import MANIFEST_NAME, is_in_segment
+from dranking.files.writing.output_checks import is_ours, restore_interrupted
 
 Form: TypeAlias = Literal["directory", "parquet", "text"]
 
@@ -26,9 +26,6 @@ PATTERN = (
     "Python to glob.glob."
 )
 """Advice on a place that is not there and has the form of a pattern."""
-
-_SEGMENT = re.compile(r"zarr\.json|[0-9a-f]{16}-\d{6}.*")
-"""Names in the folder of segments of a data set."""
 
 
 class TextOptions(TypedDict, total=False):
@@ -279,4 +276,4 @@ def _has_segments(folder: Place) -> bool:
     if not request(folder, folder.is_dir):
         return False
     children: list[Place] = request(folder, lambda: list(folder.iterdir()))
-    return any(_SEGMENT.fullmatch(child.name) for child in children)
+    return any(is_in_segment(f"segments/{child.name}") for child in children)

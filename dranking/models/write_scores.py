@@ -20,7 +20,7 @@ from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.writing.commit import DirectoryCommit, begin_directory
-from dranking.files.writing.output_checks import SUCCESS_NAME
+from dranking.files.writing.names import SUCCESS_NAME
 from dranking.metrics.scores.score_directory import (
     BLOCKS_PER_PART,
     ScorePart,

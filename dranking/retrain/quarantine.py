@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from dranking.errors import DataError
+from dranking.errors import DataError, StoreRefusesError
 from dranking.files.places import Place
 from dranking.files.reading import exists, read_bytes
 from dranking.files.writing.atomic_files import atomic_write
@@ -111,6 +111,8 @@ def set_aside_if_wrong(run: Run, source: Source) -> Iterator[None]:
     """
     try:
         yield
+    except StoreRefusesError:  # the part may be right
+        raise
     except DataError as error:
         quarantine = Quarantine(run.work / QUARANTINE_NAME)
         most = run.config.data.max_set_aside

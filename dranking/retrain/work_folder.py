@@ -11,6 +11,7 @@ from pathlib import Path
 from dranking.files.places import Place
 from dranking.files.reading import list_files, read_bytes
 from dranking.files.writing import object_store
+from dranking.files.writing.names import MANIFEST_NAME
 
 
 def names_in(folder: Place) -> list[str]:
@@ -21,13 +22,18 @@ def names_in(folder: Place) -> list[str]:
 
 
 def delete(place: Place) -> None:
-    """Delete a file, or a folder with its content; nothing happens if nothing is there."""
+    """Delete a file, or a folder with its content; nothing happens if nothing is there.
+
+    The manifest goes first, so that a folder whose deletion is killed does not count as whole.
+    """
     if isinstance(place, Path):
         if place.is_dir():
+            (place / MANIFEST_NAME).unlink(missing_ok=True)
             shutil.rmtree(place)
         else:
             place.unlink(missing_ok=True)
         return
+    object_store.remove(place, [MANIFEST_NAME])
     object_store.remove(place, _relative_names(place))
     object_store.remove(place.parent, [place.name])
 

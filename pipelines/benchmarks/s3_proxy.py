@@ -28,8 +28,12 @@ class Faults:
         Every so many requests, the answer is 503 SlowDown, and the store never sees the request.
     lose_answer
         Every so many writes, the store obeys, and then the connection is closed.
+    throttle
+        Every so many requests, the answer is 429, with `retry_after` as its ``Retry-After``.
     truncate
         Every so many reads, the body ends after half of its bytes, as if it were whole.
+    cut
+        Every so many reads, the connection is closed after half of the bytes that were announced.
     expired
         After so many requests, each answer is 400 ExpiredToken.
     """
@@ -38,7 +42,10 @@ class Faults:
     drop: int = 0
     busy: int = 0
     lose_answer: int = 0
+    throttle: int = 0
+    retry_after: int = 1
     truncate: int = 0
+    cut: int = 0
     expired: int = 0
 
 
@@ -115,6 +122,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._hang_up()
         elif due(number, faults.busy):
             self._refuse(503, "SlowDown", "Please reduce your request rate.")
+        elif due(number, faults.throttle):
+            wait = ("Retry-After", str(faults.retry_after))
+            self._refuse(429, "TooManyRequests", "Please wait.", wait)
         elif faults.expired and number > faults.expired:
             self._refuse(400, "ExpiredToken", "The provided token has expired.")
         else:
@@ -153,9 +163,16 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "GET" and due(number, faults.truncate) and len(content) > 1:
             self.owner.n_faults += 1
             content = content[: len(content) // 2]
+        if self.command == "GET" and due(number, faults.cut) and len(content) > 1:
+            self._answer(answer.status, answer.getheaders(), content, len(content) // 2)
+            self.wfile.flush()
+            self._hang_up()
+            return
         self._answer(answer.status, answer.getheaders(), content)
 
-    def _answer(self, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
+    def _answer(
+        self, status: int, headers: list[tuple[str, str]], content: bytes, sent: int | None = None
+    ) -> None:
         self.send_response_only(status)
         length = str(len(content))
         for name, value in headers:
@@ -166,12 +183,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", length)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(content)
+            self.wfile.write(content[:sent])
 
-    def _refuse(self, status: int, code: str, message: str) -> None:
+    def _refuse(self, status: int, code: str, message: str, *headers: tuple[str, str]) -> None:
         self.owner.n_faults += 1
         content = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
-        self._answer(status, [("Content-Type", "application/xml")], content)
+        self._answer(status, [("Content-Type", "application/xml"), *headers], content)
 
     def _hang_up(self) -> None:
         self.owner.n_faults += 1

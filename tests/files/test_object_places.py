@@ -6,6 +6,7 @@ import secrets
 import traceback
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -162,7 +163,7 @@ def test_a_lost_answer_and_a_reset_of_the_comparison_are_no_other_writer(monkeyp
     pipe, cat, compare = kind.pipe_file, kind.cat_file, object_store._is_there
 
     class PreconditionFailedError(OSError):
-        status = 412
+        response: ClassVar = {"ResponseMetadata": {"HTTPStatusCode": 412}}
 
     def lost_answer(fs, *arguments, **options):
         if failures:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import dranking as dr
 from dranking.data.regrouping import query_lines, rows_by_bucket
 from dranking.errors import DataError
-from dranking.files.writing.debris import token_of
+from dranking.files.writing.names import token_of
 from dranking.ingestion.letor.reader import read_letor
 from dranking.ingestion.rows import scan
 from tests.reference.regrouping import blocks, regrouped, scattered

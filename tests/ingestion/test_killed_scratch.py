@@ -19,7 +19,7 @@ from dranking.errors import UsageError
 from dranking.files.places import as_place
 from dranking.files.reading import list_files
 from dranking.files.writing.clean import clean
-from dranking.files.writing.debris import SCRATCH_FOLDER, token_of
+from dranking.files.writing.names import SCRATCH_FOLDER, token_of
 
 DRIVER = """
 import os, signal, sys
@@ -70,10 +70,8 @@ def scratch_files(place):
     return [name for name in names(place) if name.startswith(f"{SCRATCH_FOLDER}/")]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "remedy", ["run again", pytest.param("clean", marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.exhaustive  # tests/files/writing/test_kills.py kills without processes
+@pytest.mark.parametrize("remedy", ["run again", "clean"])
 def test_a_driver_that_is_killed_amid_an_exchange_does_not_block_its_output(
     tmp_path, bucket, remedy
 ):

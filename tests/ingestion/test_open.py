@@ -14,7 +14,7 @@ from dranking.data.store.dataset import StoredDataset
 from dranking.data.tables.in_memory import MemoryDataset
 from dranking.errors import DataError, DataWarning, UsageError
 from dranking.files.places import as_place
-from dranking.files.writing import local_output
+from dranking.files.writing import names
 from dranking.ingestion.open import as_paths, data_form
 from tests.data.tables.flat_tables import frame_of, written
 
@@ -116,7 +116,7 @@ def test_a_directory_whose_replacement_was_killed_between_its_renames(text, tmp_
     dr.ingest(text, tmp_path / "d.zarr")
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    (tmp_path / "d.zarr").rename(tmp_path / f".d.zarr.old-{local_output.HOST}-{dead.pid}-00c0ffee")
+    (tmp_path / "d.zarr").rename(tmp_path / f".d.zarr.old-{names.HOST}-{dead.pid}-00c0ffee")
     assert dr.open_dataset(tmp_path / "d.zarr").n_documents == 3
 
 

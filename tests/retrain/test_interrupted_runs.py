@@ -197,9 +197,9 @@ def test_resuming_uses_the_data_that_the_run_began_with(stream, monkeypatch):
 
 def _killed_on_host(host, count, config):
     """A night on a host of this name, killed right before the given number of renames."""
-    import dranking.files.writing.local_output
+    import dranking.files.writing.names
 
-    dranking.files.writing.local_output.HOST = host
+    dranking.files.writing.names.HOST = host
     killed_at_rename(count, config)
 
 

@@ -26,7 +26,8 @@ from dranking.files.checksums import checksum
 from dranking.files.folders.array_folder import csr_of, read_arrays, write_arrays
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import read_bytes
-from dranking.files.writing.output_checks import MANIFEST_NAME, restore_interrupted
+from dranking.files.writing.names import MANIFEST_NAME
+from dranking.files.writing.output_checks import restore_interrupted
 
 KIND = "collection"
 

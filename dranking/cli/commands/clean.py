@@ -17,8 +17,9 @@ def clean(
     directory: Annotated[
         Place,
         typer.Argument(
-            help="A data set, statistics store, bilinear model or folder of scores, or the folder "
-            "that was given as --scratch of dranking ingest, whose other files stay.",
+            help="A data set, statistics store, bilinear model or folder of scores, also one that "
+            "was never finished, or the folder that was given as --scratch of dranking ingest, "
+            "whose other files stay.",
             metavar="DIRECTORY",
         ),
     ],
@@ -26,7 +27,8 @@ def clean(
         float,
         typer.Option(
             min=0,
-            help="Keep younger files: a writer may be at work, or a reader may have them open.",
+            help="Keep younger files: a writer may be at work, or a reader may have them open. "
+            "Unfinished output of other hosts beside a local directory goes after 12 hours.",
         ),
     ] = 7.0,
     as_json: Json = False,

@@ -34,11 +34,8 @@ from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import exists
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.commit import DirectoryCommit, begin_directory
-from dranking.files.writing.output_checks import (
-    MANIFEST_NAME,
-    check_output_directory,
-    check_output_file,
-)
+from dranking.files.writing.names import MANIFEST_NAME
+from dranking.files.writing.output_checks import check_output_directory, check_output_file
 
 Integers = NDArray[np.int64]
 Labelled = tuple[WrittenSegment, NDArray[np.bool_]]

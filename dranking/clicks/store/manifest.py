@@ -9,13 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, 
 from dranking.files.checksums import Checksum
 from dranking.files.folders.manifests import DirectoryKind
 from dranking.files.json_files import sealed_json
+from dranking.files.writing.names import TOKEN
 
 KIND: Final = DirectoryKind(
     "click store", "dranking-clicks", 3, "build the click store anew", sealed=True
 )
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
-_PART = r"^parts/[0-9a-f]{16}-[0-9]{8}-[0-9]{6}(-closed)?(-users)?\.parquet$"
+_PART = rf"^parts/{TOKEN}-[0-9]{{8}}-[0-9]{{6}}(-closed)?(-users)?\.parquet$"
 
 
 class NightTable(BaseModel):
@@ -68,7 +69,7 @@ class StoredRows(BaseModel):
     """The manifest's entry of a file of rows: its name, CRC-32C, and number of rows."""
 
     model_config = _STRICT
-    name: str = Field(pattern=r"^parts/[0-9a-f]{16}-open-[0-9]{6}\.parquet$")
+    name: str = Field(pattern=rf"^parts/{TOKEN}-open-[0-9]{{6}}\.parquet$")
     checksum: Checksum
     n_rows: PositiveInt
 

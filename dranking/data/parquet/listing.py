@@ -12,7 +12,8 @@ from dranking.files.places import Place, is_local
 from dranking.files.reading import list_files
 from dranking.files.requests import request
 from dranking.files.table_formats import check_no_table_below
-from dranking.files.writing.output_checks import MANIFEST_NAME, SUCCESS_NAME, is_ours
+from dranking.files.writing.names import MANIFEST_NAME, SUCCESS_NAME
+from dranking.files.writing.output_checks import is_ours
 
 ENDINGS = (".parquet", ".parq", ".pq")
 """Endings of the names of parquet files in folders, in small or capital letters."""

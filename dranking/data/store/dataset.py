@@ -31,7 +31,7 @@ from dranking.data.store.segment_reader import (
     read_ahead,
     read_query_ids,
 )
-from dranking.errors import DataError
+from dranking.errors import DataError, StoreRefusesError
 from dranking.files.checksums import DamagedFileError
 from dranking.files.places import AnyPlace, is_local
 from dranking.files.reading import read_bytes
@@ -68,6 +68,8 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
         file = self.path / self.manifest.index.name
         try:
             return read(read_bytes(file, 0, self.manifest.index.n_bytes), self.manifest)
+        except StoreRefusesError:
+            raise
         except (FileNotFoundError, DamagedFileError, DataError) as error:
             missing = isinstance(error, FileNotFoundError)
             why = "is missing" if missing else str(error).rstrip(".")

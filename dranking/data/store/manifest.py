@@ -25,6 +25,7 @@ from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.tables.feature_names import check_feature_names
 from dranking.files.folders.manifests import DirectoryKind
 from dranking.files.json_files import sealed_json
+from dranking.files.writing.names import TOKEN
 
 FORMAT: Final = "dranking-dataset"
 SCHEMA_VERSION: Final = 3
@@ -36,8 +37,8 @@ MAX_FILE_BYTES = 2**31 - 1
 IdType: TypeAlias = Literal["int64", "string"]
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
-SEGMENT_NAME = r"\Asegments/[0-9a-f]{16}-[0-9]{6,}\z"
-_INDEX_NAME = r"^[0-9a-f]{16}-index\.parquet$"
+SEGMENT_NAME = rf"\Asegments/{TOKEN}-[0-9]{{6,}}\z"
+_INDEX_NAME = rf"^{TOKEN}-index\.parquet$"
 
 
 @dataclass(frozen=True)

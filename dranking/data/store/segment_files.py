@@ -18,7 +18,7 @@ from dranking.data.store.segment_layout import (
     chunks_in,
 )
 from dranking.data.store.zarr_arrays import ArraySpec, StoredChunk, verified_chunk
-from dranking.errors import DataError
+from dranking.errors import DataError, StoreRefusesError
 from dranking.files.checksums import Bytes, DamagedFileError
 from dranking.files.places import Place, is_local
 from dranking.files.reading import read_bytes, read_files, read_ranges
@@ -66,6 +66,8 @@ class SegmentFiles:
             raise self.damaged(file, "is missing") from error
         except DamagedFileError as error:
             raise self.damaged(file, f"is not what was written, {error}") from error
+        except StoreRefusesError:
+            raise
         except DataError as error:
             raise self.damaged(file, f"cannot be read ({error})") from error
         except MemoryError as error:

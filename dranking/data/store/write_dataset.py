@@ -41,6 +41,7 @@ from dranking.data.tables.feature_names import check_feature_names, default_feat
 from dranking.errors import DataError
 from dranking.files.places import AnyPlace, as_place, is_local, is_path
 from dranking.files.writing.commit import DirectoryCommit, begin_directory
+from dranking.files.writing.names import GROUPS
 from dranking.files.writing.object_store import put
 
 
@@ -320,12 +321,8 @@ def _constants_of_both(
 
 def _write_beside(commit: DirectoryCommit, manifest: DatasetManifest, index: SegmentIndex) -> None:
     """Write the index, and the groups that show the segments to other readers of Zarr."""
-    group = zarr_metadata({})["zarr.json"]
-    files = {
-        manifest.index.name: index_parquet(index),
-        "zarr.json": group,
-        "segments/zarr.json": group,
-    }
+    groups = dict.fromkeys(GROUPS, zarr_metadata({})["zarr.json"])
+    files = {manifest.index.name: index_parquet(index), **groups}
     for name, content in files.items():
         place = commit.root / name
         if not is_local(place):

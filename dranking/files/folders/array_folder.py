@@ -24,12 +24,8 @@ from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import read_bytes
 from dranking.files.writing.commit import new_directory
 from dranking.files.writing.debris import GRACE
-from dranking.files.writing.output_checks import (
-    FORMAT_PREFIX,
-    MANIFEST_NAME,
-    manifest_format,
-    restore_interrupted,
-)
+from dranking.files.writing.names import MANIFEST_NAME, TOKEN
+from dranking.files.writing.output_checks import FORMAT_PREFIX, manifest_format, restore_interrupted
 
 SCHEMA_VERSION: Final = 1
 
@@ -40,7 +36,7 @@ class _ArrayFolderManifest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
     format: str
     schema_version: Literal[1] = SCHEMA_VERSION
-    folder: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")] | None = None
+    folder: Annotated[str, Field(pattern=rf"^{TOKEN}$")] | None = None
     files: dict[Annotated[str, Field(pattern=r"^[^/]+\.npy$")], Checksum]
 
 

@@ -13,7 +13,7 @@ from dranking.files.json_files import MAX_JSON_BYTES, parse_json, unsealed
 from dranking.files.places import Place, is_local
 from dranking.files.reading import exists, file_size, read_bytes
 from dranking.files.requests import request
-from dranking.files.writing.output_checks import MANIFEST_NAME
+from dranking.files.writing.names import MANIFEST_NAME
 
 Manifest = TypeVar("Manifest", bound=BaseModel)
 

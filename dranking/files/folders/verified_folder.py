@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from dranking.errors import DataError
+from dranking.errors import DataError, StoreRefusesError
 from dranking.files.checksums import checksum
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes
@@ -63,6 +63,8 @@ class VerifiedFolder:
         """
         try:
             return read_bytes(self.path / name)
+        except StoreRefusesError:
+            raise
         except (OSError, DataError) as error:
             raise self.unreadable(name, error) from error
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from dranking.errors import UsageError
 from dranking.files.places import AnyPlace, Place, is_local
 from dranking.files.writing import object_store
-from dranking.files.writing.debris import new_token, token_of
 from dranking.files.writing.local_output import synchronise, temporary_path
+from dranking.files.writing.names import new_token, token_of
 from dranking.files.writing.output_checks import changed_meanwhile, check_output_file, output_place
 
 

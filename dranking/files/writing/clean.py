@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 
 from dranking.errors import DataError, UsageError
 from dranking.files.json_files import SEAL, read_json, unsealed
@@ -12,31 +13,35 @@ from dranking.files.places import AnyPlace, Place, is_local
 from dranking.files.reading import read_bytes
 from dranking.files.writing.debris import (
     GRACE,
+    is_debris,
     job_folders,
     marked_listing,
     remove_scratch,
     remove_unnamed,
 )
-from dranking.files.writing.locks import locked_file
-from dranking.files.writing.output_checks import (
-    MANIFEST_NAME,
-    SUCCESS_NAME,
-    is_debris,
-    is_ours,
-    kind_of,
-    output_place,
+from dranking.files.writing.local_output import (
+    GRACE_SECONDS,
+    clear_beside,
+    leftovers_of_any,
+    remove_leftovers,
 )
+from dranking.files.writing.locks import locked_file
+from dranking.files.writing.names import MANIFEST_NAME, PART_FOLDERS, SUCCESS_NAME, lock_of
+from dranking.files.writing.output_checks import is_ours, kind_of, output_place
 
 
 def clean(path: AnyPlace, grace: float = GRACE.total_seconds()) -> int:
-    """Delete what killed writers left in a directory, and what replaced directories consisted of.
+    """Delete what killed writers left of an output, and what replaced directories consisted of.
 
     Of a directory that is not one of the project, only scratch files of the project are deleted.
+    On a local disk, unfinished output of processes that have ended is deleted at any age, beside
+    the output and in it; a directory whose replacement was killed amid its renames is restored.
 
     Parameters
     ----------
     path
-        The directory, or a place of scratch files that jobs were given.
+        The output, also one that was never finished, or a place of scratch files that jobs were
+        given.
     grace
         Seconds since the last write of the writer in question, so that what a live writer makes,
         or an open reader may still use, stays.
@@ -54,21 +59,52 @@ def clean(path: AnyPlace, grace: float = GRACE.total_seconds()) -> int:
         directory, or a store refuses access or is out of reach.
     """
     target = output_place(path)
+    n_beside = clear_beside(target, grace) if is_local(target) else 0
     if kind_of(target) != "directory":
-        raise DataError(f"{target}: no directory is there.")
+        if n_beside:
+            return n_beside
+        raise DataError(f"{target}: no directory is there.{_begun(target)}")
+    return n_beside + _clean_directory(target, timedelta(seconds=grace))
+
+
+def _clean_directory(target: Place, grace: timedelta) -> int:
+    """Delete what killed writers left in a directory; return the number of files."""
     _whole_manifest(target)
     if not is_ours(target) and not is_debris(target):
         if job_folders(target):
             with _explained(target):
-                return remove_scratch(target, timedelta(seconds=grace))
+                return remove_scratch(target, grace)
         raise UsageError(
             f"{target}: was not written by dranking and holds no scratch files of dranking, so "
             "nothing in it is deleted."
         )
     with _alone(target), _explained(target):
+        n_unfinished = remove_leftovers(target) if is_local(target) else 0
         listing = marked_listing(target)
         # A writer that has finished meanwhile is in the manifest, so this is read last.
-        return remove_unnamed(target, listing, _whole_manifest(target), timedelta(seconds=grace))
+        n_removed = remove_unnamed(target, listing, _whole_manifest(target), grace)
+        if is_local(target):
+            _remove_empty_folders(target)
+        return n_unfinished + n_removed
+
+
+def _begun(target: Place) -> str:
+    """A sentence on output that was begun beside a local target and may be of a live process."""
+    begun = leftovers_of_any(target) if is_local(target) else []
+    if not begun:
+        return ""
+    hours = GRACE_SECONDS["tmp"] / 3600
+    return (
+        f" The writer of {begun[0].name} may be alive; that is deleted when the process has ended, "
+        f"or {hours:g} hours after its last change."
+    )
+
+
+def _remove_empty_folders(target: Path) -> None:
+    """Remove the folders that an append made and has put nothing into."""
+    for name in PART_FOLDERS:
+        with suppress(OSError):  # of the data set, and not empty
+            (target / name).rmdir()
 
 
 @contextmanager
@@ -77,8 +113,9 @@ def _alone(target: Place) -> Iterator[None]:
     if not is_local(target):
         yield
         return
-    lock = target.with_name(f".{target.name}.lock")
-    with locked_file(lock, f"{target}: another process is changing it, so nothing is deleted"):
+    with locked_file(
+        lock_of(target), f"{target}: another process is changing it, so nothing is deleted"
+    ):
         yield
 
 

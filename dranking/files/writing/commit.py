@@ -33,16 +33,12 @@ from dranking.files.writing.debris import (
     forget_alive,
     listing_of,
     missing_parts,
-    names_in,
-    new_token,
     remove_token,
     remove_unnamed,
-    token_in,
 )
 from dranking.files.writing.local_output import (
     explained,
     install,
-    sibling,
     synchronise_all,
     synchronise_tree,
     temporary_path,
@@ -50,9 +46,16 @@ from dranking.files.writing.local_output import (
     written_in,
 )
 from dranking.files.writing.locks import alone_in, locked_file
+from dranking.files.writing.names import (
+    MANIFEST_NAME,
+    lock_of,
+    names_in,
+    new_token,
+    sibling,
+    token_in,
+)
 from dranking.files.writing.output_checks import (
     FORMAT_PREFIX,
-    MANIFEST_NAME,
     changed_meanwhile,
     check_output_directory,
     is_ours,
@@ -170,9 +173,8 @@ class DirectoryCommit:
             self._before = object_store.version(place / manifest_name)
         elif append:
             busy = f"{place}: another process is changing it"
-            lock = place.with_name(f".{place.name}.lock")
             self._begun.enter_context(explained(place))
-            self._begun.enter_context(locked_file(lock, busy))
+            self._begun.enter_context(locked_file(lock_of(place), busy))
             self._before = read_bytes(place / manifest_name).decode()
         else:
             self.root, self._suffix = self._begun.enter_context(temporary_path(place))

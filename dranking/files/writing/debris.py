@@ -12,49 +12,32 @@ clock is that of the place, which dates the parts, because that of this machine 
 from __future__ import annotations
 
 import os
-import re
-import secrets
 from collections.abc import Iterable, Set
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from dranking.files.json_files import read_json
 from dranking.files.places import Place, is_local
+from dranking.files.reading import exists
 from dranking.files.requests import request
+from dranking.files.writing.names import (
+    GROUPS,
+    MANIFESTS,
+    UNFINISHED,
+    is_in_segment,
+    is_job_folder,
+    is_left,
+    names_in,
+    new_token,
+    part_of,
+    token_of,
+)
 from dranking.files.writing.object_store import StoredObject, list_objects, put, remove
 
 GRACE = timedelta(days=7)
 """Time for which parts that no manifest names are left alone."""
-
-_WORD = re.compile(r"[\w.-]{16,}")
-_TOKEN = re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{16}(?![0-9a-zA-Z])")
-
-SCRATCH_FOLDER = "scratch"
-"""Folder for the scratch files of the jobs that write a directory, inside the directory."""
-
-_OF_JOB = r"dranking-[0-9a-f]{16}"
-"""Names of `job_folder`."""
-
-# Where parts lie: what `DirectoryCommit.name` names, scratch files, files of scores, and the folder
-# of a directory that was filled locally; the leading period is that of unfinished files.
-_PART = re.compile(
-    rf"(?:(?:segments|blocks|parts|{SCRATCH_FOLDER}|{_OF_JOB})/)?"
-    r"(?P<name>\.?(?P<prefix>part-\d+-)?(?P<token>[0-9a-f]{16})"
-    r"(?(prefix)(?:\.[\w.-]*)?|(?:-[\w.-]*|(?=/))))(?:/.*)?",
-    re.DOTALL,
-)
-_MANIFESTS = {"manifest.json", "_SUCCESS"}
-
-
-def new_token() -> str:
-    """A name that nobody has: 16 hex digits."""
-    return secrets.token_hex(8)
-
-
-def job_folder(place: Place, token: str) -> Place:
-    """Folder for the scratch files of one job, in a place that may hold files of anybody."""
-    return place / f"dranking-{token}"
 
 
 def job_folders(place: Place) -> list[Place]:
@@ -66,23 +49,12 @@ def job_folders(place: Place) -> list[Place]:
         If a store refuses access or is out of reach.
     """
     children: list[Place] = request(place, lambda: list(place.iterdir()))
-    found = [child for child in children if re.fullmatch(_OF_JOB, child.name)]
+    found = [child for child in children if is_job_folder(child.name)]
     return [each for each in found if not is_local(each) or _is_real_folder(each)]
 
 
 def _is_real_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
-
-
-def token_of(name: str) -> str | None:
-    """The token in the path of a part's file; None for a file of another kind."""
-    found = _PART.fullmatch(name)
-    return found["token"] if found else None
-
-
-def remove_token(place: Place, token: str) -> None:
-    """Delete the parts of one writer."""
-    _remove(place, [found.name for found in _parts(place) if token_of(found.name) == token])
 
 
 class Listing(NamedTuple):
@@ -98,7 +70,7 @@ def listing_of(place: Place) -> Listing:
     The newest file shows the time there; if the clock of this machine is behind, its time counts,
     by which fewer parts are old.
     """
-    files, now = _parts(place), datetime.now(UTC)
+    files, now = _files(place), datetime.now(UTC)
     newest = max((file.modified for file in files if file.modified is not None), default=now)
     return Listing(files, min(now, newest))
 
@@ -114,7 +86,7 @@ def marked_listing(place: Place) -> Listing:
     return found._replace(files=[file for file in found.files if file.name != name])
 
 
-def missing_parts(place: Place, token: str, manifest: bytes, parts: Iterable[str]) -> list[str]:
+def missing_parts(place: Place, token: str, manifest: bytes, given: Iterable[str]) -> list[str]:
     """Names of the parts of a writer, given or named by a manifest, that are not there.
 
     A manifest may name the token in place of all parts that have it; such parts are given. A file
@@ -122,11 +94,11 @@ def missing_parts(place: Place, token: str, manifest: bytes, parts: Iterable[str
     directory afterwards.
     """
     _touch(place / _alive(token))
-    matches = [match for file in _parts(place) if (match := _PART.fullmatch(file.name))]
-    there = {match["name"] for match in matches if match["token"] == token}
+    parts = [part for file in _files(place) if (part := part_of(file.name))]
+    there = {name for name, its_token in parts if its_token == token}
     if there > {_alive(token)}:
         there.add(token)
-    named = names_in(manifest) | {part.rpartition("/")[2] for part in parts}
+    named = names_in(manifest) | {part.rpartition("/")[2] for part in given}
     return sorted(name for name in named if token in name and name not in there)
 
 
@@ -189,38 +161,66 @@ def remove_scratch(place: Place, grace: timedelta = GRACE) -> int:
     return n_removed
 
 
+def remove_token(place: Place, token: str) -> None:
+    """Delete the parts of one writer, and groups if no other writer and no manifest needs them."""
+    files = _files(place)
+    _remove_all(place, files, [file.name for file in files if token_of(file.name) == token])
+
+
+def is_debris(place: Place) -> bool:
+    """Whether a folder of an object store holds what killed writers left, and nothing else."""
+    if is_local(place):
+        return False
+    names = {file.name for file in list_objects(place)}
+    groups = names & {*GROUPS}
+    if not all(map(is_left, names - groups)) or (groups and not any(map(is_in_segment, names))):
+        return False
+    return all(_is_bare_group(place / name) for name in sorted(groups))
+
+
+def _is_bare_group(place: Place) -> bool:
+    """Whether a ``zarr.json`` is that of a group without attributes, as data sets have it."""
+    try:
+        return bool(read_json(place) == {"attributes": {}, "zarr_format": 3, "node_type": "group"})
+    except (FileNotFoundError, ValueError):
+        return False
+
+
 def _remove_old(place: Place, listing: Listing, named: Set[str], grace: timedelta) -> int:
     """Delete the parts that are not named and that are old enough; return their number."""
-    others = {folder for part in listing.files if (folder := _folder_of_manifest(part.name))}
+    others = {folder for file in listing.files if (folder := _folder_of_manifest(file.name))}
     unnamed: dict[str, list[StoredObject]] = {}
-    for part in listing.files:
-        match = _PART.fullmatch(part.name)
-        if match is None or any(part.name.startswith(folder) for folder in others):
+    for file in listing.files:
+        part = part_of(file.name)
+        if part is None or any(file.name.startswith(folder) for folder in others):
             continue
-        if ".tmp-" in part.name or not {match["name"], match["token"]} & named:
-            unnamed.setdefault(match["token"], []).append(part)
+        is_hidden = UNFINISHED in file.name or part[0].startswith(".")  # unfinished, or a marker
+        if is_hidden or not {*part} & named:
+            unnamed.setdefault(part[1], []).append(file)
     limit = listing.now - grace
-    names = [part.name for parts in unnamed.values() if _is_old(parts, limit) for part in parts]
+    old = [file.name for files in unnamed.values() if _is_old(files, limit) for file in files]
+    return _remove_all(place, listing.files, old)
+
+
+def _remove_all(place: Place, files: Iterable[StoredObject], names: list[str]) -> int:
+    """Delete files, and before these the groups if neither segments nor a manifest would be left.
+
+    So groups never lie alone, where nobody could tell whose they are, whenever this is killed. The
+    manifest is looked for now, since a writer may have finished after the files were listed.
+    """
+    left = {file.name for file in files} - {*names}
+    groups = [] if not names or any(map(is_in_segment, left)) else sorted(left & {*GROUPS})
+    if groups and any(exists(place / name) for name in sorted(MANIFESTS)):
+        groups = []
+    _remove(place, groups)
     _remove(place, names)
-    return len(names)
-
-
-def names_in(manifest: bytes) -> set[str]:
-    """Names of parts, and tokens by themselves, in the text of a manifest."""
-    # One expression for both would try every beginning of every word.
-    words = _WORD.findall(manifest.decode(errors="replace"))
-    return {word for word in words if _TOKEN.search(word)}
-
-
-def token_in(name: str) -> str:
-    """The token in a name of `names_in`."""
-    return str(_TOKEN.findall(name)[0])
+    return len(groups) + len(names)
 
 
 def _folder_of_manifest(name: str) -> str | None:
     """The folder of a manifest that lies below a directory and belongs to another directory."""
     folder, slash, last = name.rpartition("/")
-    return folder + slash if slash and last in _MANIFESTS else None
+    return folder + slash if slash and last in MANIFESTS else None
 
 
 def _is_old(parts: Iterable[StoredObject], limit: datetime) -> bool:
@@ -228,16 +228,20 @@ def _is_old(parts: Iterable[StoredObject], limit: datetime) -> bool:
     return all(time is not None and time <= limit for time in times)
 
 
-def _parts(place: Place) -> list[StoredObject]:
+def _files(place: Place) -> list[StoredObject]:
+    """Files of a directory, and local folders without content."""
     if not is_local(place):
         return list_objects(place)
     found = []
     for folder, folders, files in os.walk(place):  # passes over folders that vanish meanwhile
         links = [name for name in folders if Path(folder, name).is_symlink()]
-        for file in (Path(folder, name) for name in (*files, *links)):
+        paths = [Path(folder, name) for name in (*files, *links)]
+        if not files and not folders:
+            paths.append(Path(folder))
+        for path in paths:
             with suppress(FileNotFoundError):  # another writer may remove the same debris
-                time = datetime.fromtimestamp(file.lstat().st_mtime, UTC)
-                found.append(StoredObject(file.relative_to(place).as_posix(), time))
+                time = datetime.fromtimestamp(path.lstat().st_mtime, UTC)
+                found.append(StoredObject(path.relative_to(place).as_posix(), time))
     return found
 
 
@@ -247,7 +251,7 @@ def _remove(place: Place, names: list[str]) -> None:
     for name in names:
         with suppress(OSError):
             (place / name).unlink()
-    for folder in sorted({Path(name).parent for name in names}, reverse=True):
+    for folder in sorted({f for name in names for f in (Path(name), Path(name).parent)})[::-1]:
         while folder != Path("."):
             with suppress(OSError):  # folders that are not empty stay
                 (place / folder).rmdir()

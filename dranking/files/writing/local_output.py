@@ -1,57 +1,44 @@
 """Output on local disks: temporary names, synchronisation, leftovers of killed processes.
 
-Hidden names beside a target NAME end in -HOST-PID-RANDOM of the process that made them:
-
-- ``.NAME.tmp-...``: output being written;
-- ``.NAME.old-...``: a directory being replaced, between two renames.
-
-The next write to the same path removes the leftovers of a process of this host that is dead, and
-after `GRACE_SECONDS` without a change those of any process: another host cannot be asked, and a
-process id may be in use again.
+The names are those of `dranking.files.writing.names`. The next write to the same path removes the
+leftovers of a process of this machine that is dead, and after `GRACE_SECONDS` without a change
+those of any process: another machine cannot be asked, and a process id may be in use again. Other
+containers of this host, and the time before its last start, are other machines: what was left there
+waits for 12 hours if it was being written, and for 60 seconds if it was being replaced.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import platform
 import re
-import secrets
 import shutil
 import time
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from dranking.errors import UsageError
 from dranking.files.reading import at_once
-
-Kind: TypeAlias = Literal["tmp", "old"]
+from dranking.files.writing import names
+from dranking.files.writing.names import UNFINISHED, Kind, new_suffix, sibling, temporary_of
+from dranking.files.writing.processes import is_gone
 
 GRACE_SECONDS: Final[Mapping[Kind, float]] = {"tmp": 12 * 3600.0, "old": 60.0}
 """Age of the last change from which the leftover of any process is removed, or restored."""
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-HOST = f"{zlib.crc32(platform.node().encode()):08x}"
-
-_TEMPORARY = re.compile(
-    r"\.(?P<target>.+)\.(?P<kind>tmp|old)-(?P<suffix>(?P<host>\w+)-(?P<pid>\d+)-\w+)"
-)
-
-_UNFINISHED = ".tmp-"
-"""In the names of all unfinished output: of this module, and of tasks (`atomic_files`)."""
 
 # Suffixes of the temporary names that this process is writing. A process id alone does not identify
-# a live writer: a restarted container has the host name and process id of the one that died.
+# a live writer: this process may have got the id of one that died.
 _live: set[str] = set()
 
 
 @contextmanager
 def temporary_path(target: Path) -> Iterator[tuple[Path, str]]:
     """Yield a free temporary path and its suffix; afterwards remove whatever is at the path."""
-    suffix = f"{HOST}-{os.getpid()}-{secrets.token_hex(4)}"
+    suffix = new_suffix()
     temporary = sibling(target, "tmp", suffix)
     _live.add(suffix)
     try:
@@ -119,11 +106,6 @@ def install(temporary: Path, target: Path, aside: Path) -> None:
     _remove(aside)
 
 
-def sibling(target: Path, kind: Kind, suffix: str) -> Path:
-    """The hidden name of a kind and a suffix beside a target."""
-    return target.with_name(f".{target.name}.{kind}-{suffix}")
-
-
 def restore(target: Path) -> None:
     """Restore a directory whose replacement was killed between its two renames."""
     with suppress(PermissionError):  # who reads or writes the target says so
@@ -135,38 +117,53 @@ def restore(target: Path) -> None:
                 return
 
 
-def is_temporary(name: str) -> bool:
-    """Whether a file or folder has a name that this module gives to unfinished output."""
-    return _TEMPORARY.fullmatch(name) is not None
+def remove_leftovers(folder: Path) -> int:
+    """Remove, or restore, what killed processes left directly in a folder, of whatever output.
+
+    Returns the number of files and empty folders that were removed.
+    """
+    matches = [match for name in _names_in(folder) if (match := temporary_of(name))]
+    return sum(clear_beside(folder / target) for target in sorted({m["target"] for m in matches}))
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove, or restore, what killed processes left directly in a folder, of whatever output."""
-    for name in _names_in(folder):
-        if match := _TEMPORARY.fullmatch(name):
-            target = folder / match["target"]
-            restore(target)
-            _remove_leftovers(target)
+def clear_beside(target: Path, grace: float | None = None) -> int:
+    """Remove, or restore, what killed processes left beside a target; the number of files removed.
+
+    After `grace` seconds without a change, unfinished output of other machines goes as well.
+    """
+    restore(target)
+    return _remove_leftovers(target, grace)
 
 
-def _remove_leftovers(target: Path) -> None:
-    for path in leftovers(target, "tmp"):
-        _remove(path)
+def _remove_leftovers(target: Path, grace: float | None = None) -> int:
+    found = leftovers(target, "tmp", grace)
     if target.exists():
-        for path in leftovers(target, "old"):
-            _remove(path)
+        found += leftovers(target, "old")
+    return sum(map(_remove, found))
 
 
-def leftovers(target: Path, kind: Kind) -> list[Path]:
+def leftovers(target: Path, kind: Kind, grace: float | None = None) -> list[Path]:
     """Hidden siblings of a target that processes left behind which are dead, or gone for long."""
-    matches = [match for name in _names_in(target.parent) if (match := _TEMPORARY.fullmatch(name))]
     return [
-        target.with_name(match[0])
-        for match in matches
-        if (match["target"], match["kind"]) == (target.name, kind)
+        path
+        for path in leftovers_of_any(target)
+        if (match := temporary_of(path.name))
+        and match["kind"] == kind
         and match["suffix"] not in _live
-        and (_is_dead(match) or _idle_seconds(target.with_name(match[0])) > GRACE_SECONDS[kind])
+        and (_is_dead(match) or _idle_seconds(path) > _grace(match, grace))
     ]
+
+
+def leftovers_of_any(target: Path) -> list[Path]:
+    """Hidden siblings of a target, also of processes that may be alive."""
+    found = [match for name in _names_in(target.parent) if (match := temporary_of(name))]
+    return [target.with_name(match[0]) for match in found if match["target"] == target.name]
+
+
+def _grace(match: re.Match[str], grace: float | None) -> float:
+    """Seconds without a change after which a leftover counts as one of a killed process."""
+    usual = GRACE_SECONDS["tmp" if match["kind"] == "tmp" else "old"]
+    return usual if grace is None or match["host"] == names.HOST else min(usual, grace)
 
 
 def _names_in(folder: Path) -> list[str]:
@@ -179,18 +176,10 @@ def _names_in(folder: Path) -> list[str]:
 
 def _is_dead(match: re.Match[str]) -> bool:
     """Whether the process that a temporary name belongs to is known to be dead."""
-    if match["host"] != HOST:
+    if match["host"] != names.HOST:
         return False
     pid = int(match["pid"])
-    if pid == os.getpid():
-        return True  # an earlier process with this id: the own names are in `_live`
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return False
+    return pid == os.getpid() or is_gone(pid)  # an earlier process: the own names are in `_live`
 
 
 def _idle_seconds(path: Path) -> float:
@@ -207,13 +196,19 @@ def _idle_seconds(path: Path) -> float:
     return 0.0
 
 
-def _remove(path: Path) -> None:
-    """Delete a file or a directory tree; what cannot be deleted is left to the next run."""
+def _remove(path: Path) -> int:
+    """Delete a file or a directory tree, and return the number of files and empty folders.
+
+    What cannot be deleted is left to the next run.
+    """
     if os.path.isdir(path) and not os.path.islink(path):
+        n_files = sum(len(files) or not folders for _, folders, files in os.walk(path))
         shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
+        return n_files
+    with suppress(OSError):
+        path.unlink()
+        return 1
+    return 0
 
 
 def synchronise_tree(root: Path) -> None:
@@ -246,8 +241,8 @@ def walk_written(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
     meanwhile. All other names stay: what vanishes among them is an error.
     """
     for folder, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if _UNFINISHED not in name]
-        yield Path(folder), folders, [name for name in files if _UNFINISHED not in name]
+        folders[:] = [name for name in folders if UNFINISHED not in name]
+        yield Path(folder), folders, [name for name in files if UNFINISHED not in name]
 
 
 def synchronise(path: Path) -> None:

@@ -1,8 +1,8 @@
 """Locks of places, which one process at a time holds: a file lock, or a lease in a store.
 
 A file lock ends with its process. A lease is an object that its holder renews. Another process may
-take over a lease that was not renewed in time, by a write on the condition that the object is
-unchanged: of two such processes, one gets the lease.
+take over a lease that was not renewed in time, or whose holder has ended on the same machine, by a
+write on the condition that the object is unchanged: of two such processes, one gets the lease.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from upath import UPath
 
@@ -25,9 +27,10 @@ from dranking.files.places import Place, is_local
 from dranking.files.reading import read_bytes
 from dranking.files.requests import ChangedError
 from dranking.files.writing.object_store import put_if_unchanged, remove, version
+from dranking.files.writing.processes import Process, has_ended, this_process
 
 LEASE_SECONDS = 300.0
-"""Time after which the lease of a process that has died may be taken over."""
+"""Time after which the lease of a process that has died may be taken over on any host."""
 
 
 @contextmanager
@@ -94,6 +97,14 @@ def locked_file(file: Path, busy: str) -> Iterator[None]:
         lock.release()
 
 
+class _Content(NamedTuple):
+    """Content of a lease: its holder, when it expires (seconds since 1970), and the process."""
+
+    holder: str
+    expires: float
+    process: Process | None
+
+
 class Lease:
     """An object in a store that says who may write, and until when.
 
@@ -115,24 +126,34 @@ class Lease:
         """Make the object, or take it over if it has expired; then renew it until the release."""
         seen = version(self._place)
         if seen is not None:
-            _, expires = self._read()
-            left = expires - time.time()
-            if left > 2 * LEASE_SECONDS:
-                raise DataError(
-                    f"{self._place}: the lock is damaged, or a clock is wrong: it says that it "
-                    f"expires in {left:.0f} s, while no lock is taken for more than "
-                    f"{LEASE_SECONDS:g} s. Delete it if no process is writing."
-                )
-            if left > 0:
-                raise TryAgainError(
-                    f"{self._busy}; run again later. If that process has died, its lock expires in "
-                    f"{left:.0f} s."
-                )
+            self._check_free()
         try:
             put_if_unchanged(self._place, self._content(), seen)
         except ChangedError as error:
             raise TryAgainError(f"{self._busy}, since a moment ago; run again later.") from error
         self._renewal.start()
+
+    def _check_free(self) -> None:
+        """Raise an error unless the lease that is there has expired, or its holder has ended."""
+        lease = self._read()
+        left = lease.expires - time.time()
+        if left > 2 * LEASE_SECONDS:
+            raise DataError(
+                f"{self._place}: the lock is damaged, or a clock is wrong: it says that it "
+                f"expires in {left:.0f} s, while no lock is taken for more than "
+                f"{LEASE_SECONDS:g} s. Delete it if no process is writing."
+            )
+        if left <= 0 or (lease.process is not None and has_ended(lease.process)):
+            return
+        who = "that process"
+        if lease.process is not None:
+            who = f"that process ({lease.process.pid} on host {lease.process.host})"
+        end = datetime.fromtimestamp(lease.expires, UTC)
+        raise TryAgainError(
+            f"{self._busy}; run again later. If {who} has died, its lock ends at {end:%H:%M:%S} "
+            f"UTC, in {left:.0f} s; on its machine, outside of other containers, a run takes the "
+            "lock over at once."
+        )
 
     def check(self) -> None:
         """Raise TryAgainError unless the lease is still this holder's and has not expired."""
@@ -161,22 +182,29 @@ class Lease:
                 put_if_unchanged(self._place, self._content(), seen)
 
     def _is_held(self) -> bool:
-        holder, expires = self._read()
-        return holder == self._holder and expires > time.time()
+        lease = self._read()
+        return lease.holder == self._holder and lease.expires > time.time()
 
-    def _read(self) -> tuple[str, float]:
-        """Holder and expiry (seconds since 1970); an unreadable lease has expired."""
+    def _read(self) -> _Content:
+        """Content of the object; an unreadable lease has expired."""
         try:
-            stored = read_bytes(self._place)
-        except FileNotFoundError:
-            return "", 0.0
-        try:
-            content = parse_json(stored)
+            content = parse_json(read_bytes(self._place))
             expires = float(content["expires"])
-            return str(content["holder"]), expires if expires == expires else 0.0
-        except (ValueError, KeyError, TypeError):
-            return "", 0.0
+            holder = str(content["holder"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return _Content("", 0.0, None)
+        return _Content(holder, expires if expires == expires else 0.0, _process_in(content))
 
     def _content(self) -> bytes:
         lease = {"holder": self._holder, "expires": time.time() + LEASE_SECONDS}
-        return json.dumps(lease).encode()
+        return json.dumps({**lease, "process": this_process()._asdict()}).encode()
+
+
+def _process_in(content: dict[str, Any]) -> Process | None:
+    """The process of the holder; None if the lease does not name one."""
+    try:
+        found = content["process"]
+        host, machine, started = (str(found[name]) for name in ("host", "machine", "started"))
+        return Process(host, machine, int(found["pid"]), started)
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return None

@@ -11,16 +11,9 @@ from dranking.files.json_files import read_json
 from dranking.files.places import NAME_BYTES, AnyPlace, Place, as_place, is_local
 from dranking.files.reading import exists
 from dranking.files.requests import ChangedError, request
-from dranking.files.writing import object_store
-from dranking.files.writing.debris import token_of
+from dranking.files.writing.debris import is_debris
 from dranking.files.writing.local_output import explained, restore
-
-MANIFEST_NAME = "manifest.json"
-"""File that every directory of the project has; it is written last."""
-
-SUCCESS_NAME = "_SUCCESS"
-"""Name of the manifest in directories that other tools read as a data set of parquet files: they
-pass over names that begin with an underscore, and wait for this one."""
+from dranking.files.writing.names import MANIFEST_NAME, SUCCESS_NAME
 
 FORMAT_PREFIX = "dranking-"
 """Beginning of the "format" entry in the manifest of every directory of the project."""
@@ -143,13 +136,6 @@ def kind_of(target: Place) -> str | None:
         return str(request(target, lambda: target.fs.info(target.path))["type"])
     except FileNotFoundError:
         return None
-
-
-def is_debris(target: Place) -> bool:
-    """Whether a folder of an object store holds parts of killed writers, and nothing else."""
-    if is_local(target):
-        return False
-    return all(token_of(found.name) for found in object_store.list_objects(target))
 
 
 def _is_empty(target: Place) -> bool:

@@ -22,7 +22,8 @@ from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import read_bytes
 from dranking.files.writing.atomic_files import put_part
 from dranking.files.writing.commit import DirectoryCommit
-from dranking.files.writing.output_checks import SUCCESS_NAME, manifest_format
+from dranking.files.writing.names import SUCCESS_NAME, TOKEN
+from dranking.files.writing.output_checks import manifest_format
 from dranking.metrics.prediction_files import checked_scores, trec_order
 
 FORMAT: Final = "dranking-scores"
@@ -46,7 +47,7 @@ class ScorePart(BaseModel):
     """
 
     model_config = _STRICT
-    name: str = Field(pattern=r"^part-[0-9]{6}(-[0-9a-f]{16})?\.parquet$")
+    name: str = Field(pattern=rf"^part-[0-9]{{6}}(-{TOKEN})?\.parquet$")
     n_documents: NonNegativeInt
     n_queries: NonNegativeInt
     checksum: Checksum

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dranking.errors import DataError
+from dranking.errors import DataError, StoreRefusesError
 from dranking.files.checksums import DamagedFileError, checksum
 from dranking.files.folders.verified_folder import VerifiedFolder
 from dranking.files.places import Place
@@ -303,5 +303,7 @@ class _StatisticsFolder(VerifiedFolder):
             yield from file.read(wanted)
         except DamagedFileError as error:
             raise self.damaged(STATISTICS_FILE, f"is not what was written, {error}") from error
+        except StoreRefusesError:
+            raise
         except (OSError, DataError) as error:
             raise self.unreadable(STATISTICS_FILE, error) from error

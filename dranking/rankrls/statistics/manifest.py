@@ -13,6 +13,7 @@ from dranking.data.tables.feature_names import check_feature_names
 from dranking.files.checksums import Checksum
 from dranking.files.folders.manifests import DirectoryKind
 from dranking.files.json_files import sealed_json
+from dranking.files.writing.names import TOKEN
 from dranking.rankrls.statistics.per_query import WORDS_PER_NUMBER
 from dranking.rankrls.statistics.query_times import TimeType
 
@@ -45,7 +46,7 @@ VALUE_BYTES = {"dense": 4, "sparse": 8}  # float32; a sparse value also has an i
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-BlockPath: TypeAlias = Annotated[str, Field(pattern=r"^blocks/[0-9a-f]{16}-[0-9]{6,}$")]
+BlockPath: TypeAlias = Annotated[str, Field(pattern=rf"^blocks/{TOKEN}-[0-9]{{6,}}$")]
 Digest: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dranking.files.writing.local_output import is_temporary
+from dranking.files.writing.names import is_temporary
 
 Version: TypeAlias = Annotated[str, Field(pattern=r"^[0-9]{6,}$")]
 FileName: TypeAlias = Annotated[str, Field(pattern=r"^\w[\w.-]*(/\w[\w.-]*)*$")]

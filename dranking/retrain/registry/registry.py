@@ -29,7 +29,7 @@ from pydantic import BaseModel
 
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace
-from dranking.files.writing.output_checks import MANIFEST_NAME
+from dranking.files.writing.names import MANIFEST_NAME
 from dranking.metrics.per_query import PerQuery, read_per_query
 from dranking.retrain.registry.documents import Documents, sealed
 from dranking.retrain.registry.history import History, Night, add_nights, night_of, read_history

@@ -20,7 +20,7 @@ from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.commit import new_directory
 from dranking.files.writing.local_output import remove_leftovers
 from dranking.files.writing.locks import locked
-from dranking.files.writing.output_checks import MANIFEST_NAME
+from dranking.files.writing.names import MANIFEST_NAME
 
 
 class Storage:

@@ -20,7 +20,7 @@ from dranking.files.places import Place
 from dranking.files.reading import check_regular, list_files, open_input, read_bytes
 from dranking.files.requests import request
 from dranking.files.writing.atomic_files import atomic_write
-from dranking.files.writing.output_checks import MANIFEST_NAME
+from dranking.files.writing.names import MANIFEST_NAME
 
 DIGESTS_NAME = "digests.json"
 CHUNK_BYTES = 1 << 20

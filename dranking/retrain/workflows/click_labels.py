@@ -11,11 +11,11 @@ from dranking.clicks.store.click_store import ClickStore, open_click_store
 from dranking.data.dataset import Dataset
 from dranking.data.store.dataset import StoredDataset
 from dranking.engine.executor import Executor
-from dranking.errors import DataError
+from dranking.errors import DataError, StoreRefusesError
 from dranking.files.folders.manifests import OlderSchemaError
 from dranking.files.places import Place
 from dranking.files.reading import exists
-from dranking.files.writing.output_checks import MANIFEST_NAME
+from dranking.files.writing.names import MANIFEST_NAME
 from dranking.rankrls.gram.relabel_statistics import relabel_statistics
 from dranking.rankrls.gram.statistics_store import build_statistics
 from dranking.rankrls.statistics.dataset import StatisticsDataset, is_statistics
@@ -168,6 +168,8 @@ def _can_be_relabelled(place: Place, part: StoredDataset) -> bool:
         return False
     try:
         store = StatisticsDataset(place)
+    except StoreRefusesError:  # nothing is known of the store there
+        raise
     except (OlderSchemaError, DataError):  # of another version, or damaged: built anew
         return False
     same = (store.feature_names, store.transforms) == (part.feature_names, part.transforms)

@@ -34,7 +34,7 @@ from dranking.engine.executor import Executor
 from dranking.errors import DataError
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists, file_size, read_bytes
-from dranking.files.writing.output_checks import MANIFEST_NAME
+from dranking.files.writing.names import MANIFEST_NAME
 from dranking.ingestion.ingest import ingest
 from dranking.ingestion.known_values import Measured, measure_source
 from dranking.ingestion.open import data_form

@@ -17,7 +17,7 @@ from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset
 from dranking.files.places import Place
 from dranking.files.reading import exists
-from dranking.files.writing.output_checks import MANIFEST_NAME
+from dranking.files.writing.names import MANIFEST_NAME
 from dranking.retrain.workflows.parts import joined
 
 SHARE = 8

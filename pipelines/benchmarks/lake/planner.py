@@ -15,7 +15,7 @@ import pyarrow as pa
 from dranking.data.regrouping.layout import plan_segments
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.tile_tasks import given
-from dranking.files.writing.debris import job_folder, new_token
+from dranking.files.writing.names import job_folder, new_token
 from dranking.ingestion.order_rows import queries_in_order, scan_queries
 from dranking.ingestion.rows.row_source import IdBatch
 from dranking.ingestion.rows.scratch import Scratch

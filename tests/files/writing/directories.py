@@ -7,7 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from dranking.files.writing import local_output
+from dranking.files.writing import names
 from dranking.files.writing.commit import new_directory
 
 OURS = json.dumps({"format": "dranking-test"})
@@ -45,4 +45,4 @@ def dead_process_id():
 
 
 def leftover_name(name, kind, pid, host=None):
-    return f".{name}.{kind}-{host or local_output.HOST}-{pid}-00c0ffee"
+    return f".{name}.{kind}-{host or names.HOST}-{pid}-00c0ffee"

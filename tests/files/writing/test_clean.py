@@ -15,11 +15,12 @@ from upath import UPath
 import dranking as dr
 from dranking.data.store.segment_writer import write_segment
 from dranking.data.store.write_dataset import commit_dataset
-from dranking.errors import TryAgainError
+from dranking.errors import TryAgainError, UsageError
 from dranking.files.places import is_local
 from dranking.files.writing import debris
 from dranking.files.writing.clean import clean
 from dranking.files.writing.commit import begin_directory
+from dranking.files.writing.names import GROUPS
 
 WEEK = 7 * 24 * 3600.0
 MANIFEST = b'{"format": "dranking-test", "parts": "%s"}'
@@ -46,7 +47,7 @@ def place(request, tmp_path):
 
 
 def names(place):
-    return sorted(file.name for file in debris._parts(place))
+    return sorted(file.name for file in debris._files(place))
 
 
 class Ahead(datetime):
@@ -156,6 +157,62 @@ def test_a_writer_that_ends_while_the_place_is_cleaned_loses_nothing(place, monk
     monkeypatch.setattr("dranking.files.writing.clean.marked_listing", finishing)
     clean(place, 0.0)
     assert (place / commit.name("parts/2")).read_bytes() == b"two"
+
+
+def test_a_data_set_that_is_finished_while_debris_is_cleaned_keeps_its_groups(monkeypatch):
+    """Killed right before its manifest, and run again after the files were listed."""
+    place = place_of("store", None)
+    dr.write_dataset(blocks(0), place)
+    (place / "manifest.json").unlink()
+    listed = debris.marked_listing
+
+    def finishing(where):
+        found = listed(where)
+        dr.write_dataset(blocks(0), place)
+        return found
+
+    monkeypatch.setattr("dranking.files.writing.clean.marked_listing", finishing)
+    assert clean(place, 0.0) > 0
+    assert {*GROUPS} <= {*names(place)}
+    assert dr.open_dataset(place).block(0).features.shape == (12, 3)
+
+
+GROUP = {
+    "zarr.json": b'{"zarr_format": 3, "node_type": "group", "attributes": {"of": "years"}}',
+    "a1b2c3d4e5f60718/zarr.json": b'{"zarr_format": 3, "node_type": "array"}',
+    "a1b2c3d4e5f60718/c/0/0": b"values",
+}
+SEGMENT = {"segments/a1b2c3d4e5f60718-000000/values/c/0": b"values"}
+BARE = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        GROUP,
+        {**GROUP, "zarr.json": BARE},
+        {**SEGMENT, "zarr.json": GROUP["zarr.json"]},
+        {**SEGMENT, "zarr.json": BARE, "segments/zarr.json": b"no JSON"},
+        {"zarr.json": BARE, "a1b2c3d4e5f60718-index.parquet": b"rows"},
+        {"4bf92f3577b34da6/span.json": b"{}", "00f067aa0ba902b7/span.json": b"{}"},
+        {"4bf92f3577b34da6/values/0.npy": b""},
+        {"4bf92f3577b34da6-notes": b"", ".4bf92f3577b34da6-hidden": b""},
+        {"segments/4bf92f3577b34da6-small/values": b""},
+        {"part-000000-4bf92f3577b34da6.csv": b""},
+    ],
+)
+def test_files_of_others_that_are_named_by_hex_digits_are_not_ours(files):
+    """A store of Zarr and folders of traces, years old: neither written to nor cleaned."""
+    place = place_of("store", None)
+    for name, content in files.items():
+        (place / name).write_bytes(content)
+    for entry in place.fs.store.values():
+        entry.created = entry.modified = datetime(2020, 1, 1, tzinfo=UTC)
+    with pytest.raises(UsageError, match="exists already"):
+        dr.write_dataset(blocks(0), place)
+    with pytest.raises(UsageError, match="was not written by dranking"):
+        clean(place, 0.0)
+    assert {name: (place / name).read_bytes() for name in names(place)} == files
 
 
 def test_an_open_reader_reads_on_while_an_overwrite_is_cleaned(tmp_path):

@@ -1,12 +1,15 @@
 """Leftovers of processes that died are removed, or restored."""
 
 import os
+import runpy
 import signal
 import time
 
 import pytest
 
-from dranking.files.writing import local_output
+from dranking.errors import DataError
+from dranking.files.writing import local_output, names, processes
+from dranking.files.writing.clean import clean
 from dranking.files.writing.output_checks import check_output_directory, restore_interrupted
 from tests.files.writing.directories import (
     content_of,
@@ -76,6 +79,30 @@ def test_leftovers_of_any_process_are_removed_after_a_grace_period(
     assert names_in(tmp_path) == ["out"]
 
 
+@pytest.mark.parametrize("unreadable", [False, True])
+def test_the_output_of_a_writer_in_another_container_of_the_same_host_name_stays(
+    tmp_path, monkeypatch, unreadable
+):
+    """Its process id means nothing here; here no process has it."""
+
+    def namespace(path):
+        if unreadable:
+            raise PermissionError(13, "Permission denied", path)
+        return "pid:[1]"
+
+    machine = processes.machine.__wrapped__
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "readlink", namespace)
+        patch.setattr(processes, "machine", machine)
+        host = runpy.run_path(names.__file__)["HOST"]
+    left = tmp_path / leftover_name("out", "tmp", dead_process_id(), host)
+    left.mkdir()
+    with pytest.raises(DataError, match="12 hours after its last change"):
+        clean(tmp_path / "out")
+    make_directory(tmp_path / "out", "new")
+    assert names_in(tmp_path) == sorted([left.name, "out"])
+
+
 def test_a_directory_that_another_host_was_replacing_is_restored(tmp_path, monkeypatch):
     make_directory(tmp_path / "out", "old")
     (tmp_path / "out").rename(tmp_path / leftover_name("out", "old", 1, "deadbeef"))
@@ -85,6 +112,37 @@ def test_a_directory_that_another_host_was_replacing_is_restored(tmp_path, monke
     monkeypatch.setattr("time.time", lambda: later)
     local_output.remove_leftovers(tmp_path)
     assert content_of(tmp_path / "out") == "old"
+
+
+def test_what_a_killed_first_write_left_is_cleaned(tmp_path):
+    """Also of a file, and of another host if nothing young is to be kept; not of a live process."""
+    for name in ("out", "model.json"):
+        (tmp_path / leftover_name(name, "tmp", dead_process_id())).mkdir()
+        assert clean(tmp_path / name) == 1
+        (tmp_path / leftover_name(name, "tmp", 1, "deadbeef")).touch()
+        with pytest.raises(DataError, match=r"no directory is there\. The writer .* may be alive"):
+            clean(tmp_path / name)
+        time.sleep(0.01)
+        assert clean(tmp_path / name, grace=0) == 1
+        assert names_in(tmp_path) == []
+    live = tmp_path / leftover_name("out", "tmp", os.getppid())
+    live.mkdir()
+    with pytest.raises(DataError, match="12 hours after its last change"):
+        clean(tmp_path / "out", grace=0)
+    assert names_in(tmp_path) == [live.name]
+
+
+def test_what_killed_appends_left_in_a_directory_is_cleaned(tmp_path):
+    make_directory(tmp_path / "out", "old")
+    inside = [leftover_name("manifest.json", "tmp", dead_process_id()), f"scratch/{'0' * 16}-rows"]
+    for name in inside:
+        (tmp_path / "out" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "out" / name).touch()
+    (tmp_path / "out" / "segments").mkdir()
+    (tmp_path / leftover_name("out", "tmp", dead_process_id())).mkdir()
+    assert clean(tmp_path / "out", grace=0) == 3
+    assert names_in(tmp_path / "out") == ["inner", "manifest.json"]
+    assert names_in(tmp_path) == [".out.lock", "out"]
 
 
 @pytest.mark.parametrize(

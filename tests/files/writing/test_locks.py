@@ -1,8 +1,12 @@
 """Locks of places: one holder at a time, on local disks and in stores."""
 
 import json
+import os
 import secrets
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +14,10 @@ from dranking.errors import TryAgainError
 from dranking.files import requests
 from dranking.files.places import as_place
 from dranking.files.reading import exists, read_bytes
-from dranking.files.writing import locks
+from dranking.files.writing import locks, processes
 from dranking.files.writing.locks import locked
+from dranking.files.writing.processes import this_process
+from tests.files.writing.directories import dead_process_id
 
 BUSY = "s3://b: another process is changing it"
 
@@ -48,11 +54,79 @@ def test_a_lease_is_renewed_until_its_release(place, monkeypatch):
 
 def test_the_lease_of_a_dead_process_is_taken_over_after_its_end(place):
     place.write_bytes(json.dumps({"holder": "x", "expires": time.time() + 0.2}).encode())
-    with pytest.raises(TryAgainError, match="expires in 0 s"):
+    with pytest.raises(TryAgainError, match=r"its lock ends at \d\d:\d\d:\d\d UTC, in 0 s"):
         locked(place, BUSY).__enter__()
     time.sleep(0.25)
     with locked(place, BUSY) as check:
         check()
+
+
+LEASE_OF = """
+import os, signal, sys
+from dranking.files.writing.locks import Lease
+
+sys.stdout.write(Lease(None, "")._content().decode())
+sys.stdout.flush()
+signal.pause()
+"""
+
+
+def test_the_lease_of_a_process_that_has_ended_here_is_taken_over_at_once(place):
+    """It holds as long as the process lives; also one that nobody has waited for has ended."""
+    with subprocess.Popen(
+        [sys.executable, "-c", LEASE_OF], cwd=Path(__file__).parents[3], stdout=subprocess.PIPE
+    ) as holder:
+        lease = json.loads(holder.stdout.read1())
+        try:
+            with pytest.raises(
+                TryAgainError, match=rf"process \({holder.pid} on host .*, in 300 s"
+            ):
+                taken(place, lease)
+            assert lease["process"]["pid"] == holder.pid
+            another_start = {**lease, "process": {**lease["process"], "started": "1"}}
+            assert taken(place, another_start)
+        finally:
+            holder.kill()
+        os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
+        assert taken(place, lease)
+    assert taken(place, lease)
+    elsewhere = {**lease, "process": {**lease["process"], "machine": "0" * 16}}
+    with pytest.raises(TryAgainError, match="on its machine, outside of other containers"):
+        taken(place, elsewhere)
+
+
+@pytest.mark.parametrize("unreadable", ["boot_id", "ns/pid"])
+def test_the_lease_of_a_process_stays_where_the_machine_is_not_known(
+    place, monkeypatch, unreadable
+):
+    """As in another container of the same host name, in which the process's id means nothing."""
+    read_text, readlink = Path.read_text, os.readlink
+
+    def guarded(read):
+        def guard(path, *arguments, **options):
+            if str(path).endswith(unreadable):
+                raise PermissionError(13, "Permission denied", str(path))
+            return read(path, *arguments, **options)
+
+        return guard
+
+    processes.machine.cache_clear()
+    monkeypatch.setattr(Path, "read_text", guarded(read_text))
+    monkeypatch.setattr(os, "readlink", guarded(readlink))
+    try:
+        lease = {"holder": "x", "process": this_process()._replace(pid=dead_process_id())._asdict()}
+        with pytest.raises(TryAgainError, match="another process is changing it"):
+            taken(place, lease)
+    finally:
+        processes.machine.cache_clear()
+
+
+def taken(place, lease):
+    """Whether a lock whose lease is in the store can be taken."""
+    place.write_bytes(json.dumps({**lease, "expires": time.time() + 300}).encode())
+    with locked(place, BUSY) as check:
+        check()
+    return True
 
 
 def test_of_two_that_take_over_one_lease_one_gets_it(place, monkeypatch):
@@ -61,7 +135,7 @@ def test_of_two_that_take_over_one_lease_one_gets_it(place, monkeypatch):
     seen = locks.version(place)
     with locked(place, BUSY):
         monkeypatch.setattr(locks, "version", lambda _: seen)
-        monkeypatch.setattr(locks.Lease, "_read", lambda _: ("x", 0.0))
+        monkeypatch.setattr(locks.Lease, "_check_free", lambda _: None)
         with pytest.raises(TryAgainError, match="since a moment ago"):
             locked(place, BUSY).__enter__()
         monkeypatch.undo()

@@ -282,7 +282,7 @@ def test_a_version_that_is_being_written_is_not_there(tmp_path, source, monkeypa
         raise KeyboardInterrupt
 
     monkeypatch.setattr("dranking.files.writing.commit.synchronise_tree", killed)
-    monkeypatch.setattr("dranking.files.writing.local_output._remove", lambda path: None)
+    monkeypatch.setattr("dranking.files.writing.local_output._remove", lambda path: 0)
     with pytest.raises(KeyboardInterrupt):
         registry.add(source)
     monkeypatch.undo()
