@@ -47,9 +47,6 @@ STRENGTHS = tuple(2.0**exponent for exponent in (-10, -7, -4, -1, 2))
 STEP, MOST_STEPS = 2.0**3, 4
 """Factor to the next lambda beyond the best one, and the largest number of such steps."""
 
-N_FEATURES = 20
-"""Largest number of features of the default search."""
-
 FOLDS = QueryKFold(5, n_repeats=2)
 """The folds of the default search."""
 
@@ -104,10 +101,11 @@ def default_search(
 ) -> list[ScoredPath]:
     """Scores of the models of the default search.
 
-    All sets of forms are tried with all lambdas, hinges with three. Hinges are left out from there on, unless they
-    gain more than the standard error of their gain, paired by query: there are so many of them that
-    the best of them often looks a little better. Lambdas beyond the best one follow while they are
-    better. The best forms and lambda are then tried with picks that are rescored by the measure.
+    All sets of forms are tried with all lambdas, hinges with three. Hinges are left out from there
+    on, unless they gain more than the standard error of their gain, paired by query: there are so
+    many of them that the best of them often looks a little better. Lambdas beyond the best one
+    follow while they are better. The best forms and lambda are then tried with picks that are
+    rescored by the measure.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal, TypeAlias, cast
 
@@ -37,6 +37,7 @@ from dranking.tuning.grid import (
 )
 from dranking.tuning.preparation import Preparation
 from dranking.tuning.settings import Setting
+from dranking.tuning.sizes import size_within
 
 LEAVE_QUERY_OUT: Final = "leave-query-out"
 
@@ -116,6 +117,8 @@ class SearchPlan:
         if splits is not None:
             return score_splits(self, train, splits, preparation, settings)
         prepared = preparation.of(train, self.executor)
+        if preparation.forms is not None:
+            self = replace(self, size=size_within(self.size, [prepared]))
         settings = [preparation.added_to(setting) for setting in settings]
         if self.criterion.measure == SQUARED_ERROR:
             return score_lqo_errors(self, prepared, settings)
@@ -135,8 +138,11 @@ def score_splits(
     weigh = partial(labelled_weight, executor=plan.executor)
     is_summed = plan.model in SUMMED and any(rest is not train for rest, _ in splits)
     whole = weigh(train) if is_summed else 1.0
-    for rest, validation in splits:
-        prepared = preparation.of(rest, plan.executor)
+    of_splits = [preparation.of(rest, plan.executor) for rest, _ in splits]
+    if preparation.forms is not None:  # the chosen model is selected on all training data
+        every = [preparation.of(train, plan.executor), *of_splits]
+        plan = replace(plan, size=size_within(plan.size, every))
+    for (rest, validation), prepared in zip(splits, of_splits, strict=True):
         share = weigh(rest) / whole if is_summed else 1.0
         own = [
             cast(Setting, {**setting, "regularization": setting["regularization"] * share})

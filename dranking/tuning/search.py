@@ -120,8 +120,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         ``loss`` and ``convention`` of ``max-margin``; for ``lcra`` also ``unlabelled``, data on
         whose pairs the views shall agree, see `LCRA.fit`.
     max_features
-        Largest number of features; None means 20, or all features of the data where there are
-        fewer.
+        Largest number of features; None means 20, or all where there are fewer. With forms, each
+        hinge counts as a feature, and no more are tried than there are.
     metric, convention
         Metric and convention, as in `evaluate`. The smallest value of a measure of error is best.
         With "leave-query-out" also ``squared_error``, a sum over queries, which needs no documents:
@@ -169,7 +169,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     unlabelled = constant.pop("unlabelled", None)
     others = None if unlabelled is None else _opened(unlabelled, train)
     check_rule(rule)
-    size = check_size(train, max_features, model)
+    has_forms = is_default or any(each.forms is not None for each in preparations)
+    size = check_size(train, max_features, model, has_forms=has_forms)
     if model != "greedy-rankrls":
         check_nothing_about_size(train, max_features, model, rule)
     family = family_of(model, constant, others, tuned=axes)

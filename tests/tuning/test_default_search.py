@@ -137,6 +137,27 @@ def test_a_broken_line_is_found_and_its_columns_counted():
     assert result.said[-1] == "2 terms of 1 column of the data"
 
 
+def test_a_column_may_have_more_terms_than_the_data_has_columns():
+    """The grades are a W of the only feature; of four features, one has hinges."""
+    rng = np.random.default_rng(1)
+    x, qid = rng.normal(size=(600, 1)), np.repeat(np.arange(60), 10)
+    grades = np.clip(np.round(2 + 1.5 * np.cos(3 * x[:, 0]) + rng.normal(0, 0.3, 600)), 0, 4)
+    data = dr.from_arrays(x, grades, qid=qid)
+    result = dr.tune(data, {"forms": ["raw", "raw,hinge"]}, validation=2, max_features=8)
+    assert len(result.model.weights) > 2
+    assert result.said[-1].endswith(" of 1 column of the data")
+    [plain] = dr.tune(data, {"forms": ["raw"]}, validation=2).model.feature_names
+    assert plain == "f1"
+
+    three = np.column_stack([np.clip(np.round(x[:, 0]), -1, 1), *rng.integers(0, 2, (3, 600))])
+    few = dr.from_arrays(three, grades, qid=qid)
+    for grid in ({"forms": ["hinge"]}, {"forms": ["hinge"], "regularization": [1.0]}):
+        found = dr.tune(few, grid, validation=2)
+        assert {point["n_features"] for point in found.grid} == {1, 2}
+    found = dr.tune(few, grid, validation="leave-query-out")
+    assert {point["n_features"] for point in found.grid} == {1, 2}
+
+
 def test_hinges_that_gain_less_than_their_paired_error_are_not_taken():
     rng = np.random.default_rng(2)
     X, qid = rng.normal(size=(240, 2)).astype(np.float32), np.repeat(np.arange(24), 10)

@@ -304,7 +304,7 @@ def test_json_is_the_contract():
     content = json.loads(json.dumps(result.as_json(), allow_nan=False))
     assert set(content) == {
         "chosen", "best", "rule", "selected", "grid", "paired_errors", "trained_on", "held_out",
-        "left_out",
+        "left_out", "not_taken",
     }  # fmt: skip
     assert (
         set(content["chosen"]) == set(content["best"]) == {"regularization", "n_features", "score"}

@@ -76,6 +76,10 @@ class SelectionRules:
         features_of = np.array([numbers[key] for key in keys], dtype=np.intp)
         return replace(self, features_of=features_of)
 
+    def most_selected(self, dataset: Dataset) -> int:
+        """Largest number of columns of a data set that may be selected together."""
+        return self.for_data(dataset)._most_selected(self.allowed(dataset.n_features))
+
     def with_free_feature(
         self, selected: Sequence[int], candidates: NDArray[np.intp]
     ) -> NDArray[np.intp]:
