@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
@@ -197,5 +198,6 @@ MetricsIfGiven: TypeAlias = Annotated[
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a comma-separated list."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    """The names in a comma-separated list; commas in parentheses are parts of names."""
+    names = re.findall(r"(?:\([^)]*\)|[^,])+", text)
+    return [name.strip() for name in names if name.strip()]

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dranking.cli.options.shared import names_in
+
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]
 
@@ -101,6 +103,18 @@ def test_start_and_forbidden_of_files(select, tmp_path):
     select(size=2)
     (tmp_path / "m.json").rename(tmp_path / "two.json")
     assert select("--start", f"@{tmp_path}/two.json", size=4) == whole
+
+
+def test_hinges_are_named_on_the_command_line(select):
+    options = ("--forms", "raw,hinge")
+    first, second = select(*options)["names"][:2]
+    hinge = next(name for name in select(*options, size=4)["names"] if name.startswith("max(0, "))
+    assert select(*options, "--start", f"{hinge}")["names"][0] == hinge
+    others = select(*options, "--forbid", f"{hinge}, {first},{second}")["names"]
+    assert not {hinge, first, second} & set(others)
+    text = "map(rel=2), ndcg@10,max(0, a(b) - 1),c(,d)"
+    assert names_in(text) == ["map(rel=2)", "ndcg@10", "max(0, a(b) - 1)", "c(,d)"]
+    assert names_in("a(, b,,c") == ["a(", "b", "c"]
 
 
 def test_a_start_file_that_is_not_there(dranking, letor, tmp_path):
