@@ -313,10 +313,12 @@ class Hinge(BlockScaling):
         take = slice(None) if columns is None else columns
         knots = np.array(self.knots)[take]
         check_width(self.kind, len(knots), block)
-        beyond = (block.features - knots) * np.where(np.array(self.above)[take], 1.0, -1.0)
-        scaled = np.empty_like(block.features)
+        scaled = np.empty_like(block.features)  # the only array of this size that is made
         # The difference of two float32 numbers may be beyond the largest one.
-        np.clip(beyond, 0.0, np.finfo(np.float32).max, out=scaled, casting="same_kind")
+        with np.errstate(over="ignore"):
+            np.subtract(block.features, knots, out=scaled, casting="same_kind")
+        scaled *= np.where(np.array(self.above)[take], 1, -1).astype(np.float32)
+        np.clip(scaled, 0.0, np.finfo(np.float32).max, out=scaled)
         return block.with_features(scaled)
 
 

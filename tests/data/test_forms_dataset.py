@@ -1,5 +1,7 @@
 """Features in several forms: equal, in every bit, to data that holds the columns."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -108,6 +110,18 @@ def test_hinges_of_the_largest_numbers_are_finite():
     )
     largest = np.finfo(np.float32).max
     np.testing.assert_allclose(whole(hinges).ravel(), [0, 3e38, largest], rtol=1e-6)
+
+
+def test_hinges_take_the_memory_of_their_values_alone():
+    values = np.random.default_rng(0).normal(size=(20_000, 50)).astype(np.float32)
+    block = dr.from_arrays(values, np.zeros(20_000), np.zeros(20_000)).block(0)
+    hinges = Hinge(knots=(0.5,) * 50, above=(False,) * 50)
+    tracemalloc.start()
+    found = hinges.apply(block).features
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5 * values.nbytes
+    np.testing.assert_array_equal(found, np.maximum(0, 0.5 - values.astype(float)).astype("f4"))
 
 
 def test_a_feature_of_two_values_has_no_hinges():
