@@ -41,6 +41,9 @@ FORMS = ("raw", "raw,log", "raw,log,quantile", "raw,log,query-minmax,rank", "raw
 BENT = "hinge"
 """The form with many columns for each feature, which is taken only where it surely gains."""
 
+MOST_HINGES = 50_000_000
+"""Most values, documents times columns, of a set with hinges that a user does not name."""
+
 STRENGTHS = tuple(2.0**exponent for exponent in (-10, -7, -4, -1, 2))
 """lambda to try, as shares of the median sum of squares of a column within queries."""
 
@@ -68,12 +71,14 @@ def folds_for(n_queries: int, seed: int = 0, *, is_default: bool) -> QueryKFold:
 
 @dataclass
 class Clock:
-    """The time that work may take, what was left out, and what was not taken.
+    """The time that work may take, what was tried, what was left out, and what was not taken.
 
     Attributes
     ----------
     end
         `time.monotonic()` at the end; infinity without a limit.
+    tried
+        Sets of forms that were tried.
     left_out
         What was not tried, and why.
     not_taken
@@ -81,6 +86,7 @@ class Clock:
     """
 
     end: float
+    tried: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     not_taken: list[str] = field(default_factory=list)
 
@@ -95,7 +101,7 @@ class Clock:
 def default_search(
     plan: SearchPlan,
     train: Dataset,
-    forms: Sequence[str],
+    forms: Sequence[str] | None,
     clock: Clock,
     preference: Preference,
 ) -> list[ScoredPath]:
@@ -114,7 +120,8 @@ def default_search(
     train
         Raw training data.
     forms
-        Sets of forms.
+        Sets of forms; None means those that the data allows, without hinges where these are more
+        than `MOST_HINGES` values.
     clock
         The time; the first set of forms is always tried.
     preference
@@ -122,35 +129,53 @@ def default_search(
     """
     splits = plan.splits(train) or []
     paths: list[ScoredPath] = []
-    took, tried = 0.0, set()
-    for names in forms:
-        if paths and not clock.allows(took, f"forms {names}"):
-            continue
+    rate, columns = 0.0, set()
+    took: dict[str, float] = {}
+    for names in possible_forms(train) if forms is None else forms:
         begun = time.monotonic()
         preparation = Preparation(forms=names)
         prepared = preparation.of(train, plan.executor)
-        if prepared.feature_names in tried:  # features of two values have no hinges
+        if prepared.feature_names in columns:  # features of two values have no hinges
             continue
-        tried.add(prepared.feature_names)
+        if forms is None and _are_too_many(prepared, names, clock):
+            continue
+        if paths and not clock.allows(rate * prepared.n_features, f"forms {names}"):
+            continue
+        clock.tried.append(names)
+        columns.add(prepared.feature_names)
         unit = _square_within(prepared, plan.executor)
         # Hinges take half of the time of all sets of forms, and have the lambdas of the middle.
         strengths = STRENGTHS[1:-1] if BENT in names.split(",") else STRENGTHS
         lambdas = [strength * unit for strength in strengths]
         paths += _with_lambdas(plan, train, splits, preparation, lambdas)
-        took = time.monotonic() - begun
+        took[names] = time.monotonic() - begun
+        rate = took[names] / prepared.n_features
     paths = _without_vain_hinges(paths, plan, train, splits, clock, preference)
     for _ in range(MOST_STEPS):
         best = choose(paths, *preference._replace(rule="best"))
         edge = edge_of(best, points_of(paths))
-        if edge is None or not clock.allows(took, "lambdas beyond the best"):
+        if edge is None or not clock.allows(took[best["forms"]], "lambdas beyond the best"):
             break
         further = best["regularization"] * (STEP if edge == "largest" else 1.0 / STEP)
         paths += _with_lambdas(plan, train, splits, Preparation.at(best), [further])
     best = choose(paths, *preference._replace(rule="best"))
     rescored = Setting(regularization=best["regularization"], rescore=plan.criterion.measure)
-    if clock.allows(RESCORING * took, f"picks rescored by {plan.criterion.measure}"):
+    seconds = RESCORING * took[best["forms"]]
+    if clock.allows(seconds, f"picks rescored by {plan.criterion.measure}"):
         paths += plan.scores(train, splits, Preparation.at(best), [rescored])
     return paths
+
+
+def _are_too_many(prepared: Dataset, names: str, clock: Clock) -> bool:
+    """Whether a set of forms has hinges of too many values for a search that nobody asked for."""
+    n_values = prepared.n_documents * prepared.n_features
+    if BENT not in names.split(",") or n_values <= MOST_HINGES:
+        return False
+    clock.left_out.append(
+        f"forms {names}, whose {prepared.n_features} columns have {n_values:.1g} values, more than "
+        f"{MOST_HINGES:.0g}; name these forms (--forms) to try them"
+    )
+    return True
 
 
 def _without_vain_hinges(
@@ -180,15 +205,14 @@ def _without_vain_hinges(
 def held_out_score(
     plan: SearchPlan,
     train: Dataset,
-    forms: Sequence[str],
     clock: Clock,
     preference: Preference,
 ) -> HeldOut | None:
     """The score of the whole search on queries that had no part in it; None if there is none.
 
-    Without each fold of queries in turn, the search is repeated on three folds of the others, and
-    what it chooses is measured on the queries of the fold. A fold whose search is cut short by the
-    clock does not count. The clock notes why folds are missing.
+    Without each fold of queries in turn, the search of the forms that were tried is repeated on
+    three folds of the others, and what it chooses is measured on the queries of the fold. A fold
+    whose search is cut short by the clock does not count. The clock notes why folds are missing.
     """
     if not isinstance(plan.validation, QueryKFold):
         return None
@@ -203,7 +227,7 @@ def held_out_score(
             if not own.allows(took, "searches without held-out queries"):
                 break
             begun = time.monotonic()
-            paths = default_search(inner, rest, forms, own, preference)
+            paths = default_search(inner, rest, clock.tried, own, preference)
             if own.left_out:
                 break
             point = choose(paths, *preference)

@@ -29,7 +29,6 @@ from dranking.tuning.automatic import (
     default_search,
     folds_for,
     held_out_score,
-    possible_forms,
 )
 from dranking.tuning.choice import (
     GridPoint,
@@ -199,7 +198,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     trained = _trained(plan, train, paths, preference)
     if is_default:
         clock.end = begun + seconds
-        held_out = held_out_score(plan, train, forms, clock, preference)
+        held_out = held_out_score(plan, train, clock, preference)
     best = choose(trained.paths, "best", higher)
     grid_points = points_of(trained.paths)
     warn_of_edge(best, grid_points)
@@ -266,8 +265,8 @@ def _named(grid: Iterable[float] | Mapping[str, Iterable[Any]] | None) -> dict[s
 
 def _default_forms(
     train: Dataset, how: Validation, preparations: Sequence[Preparation]
-) -> Sequence[str]:
-    """The sets of forms of the default search: given ones, or those that the data allows."""
+) -> list[str] | None:
+    """The sets of forms that are given for the default search; None without any."""
     if how == LEAVE_QUERY_OUT:
         raise UsageError(
             "the default search measures on folds or validation data; with leave-query-out "
@@ -276,7 +275,7 @@ def _default_forms(
     train.check_documents()
     if any(preparation.normalize is not None for preparation in preparations):
         raise UsageError("normalize needs lambdas to try (regularization); or give forms.")
-    return [p.forms for p in preparations if p.forms is not None] or possible_forms(train)
+    return [p.forms for p in preparations if p.forms is not None] or None
 
 
 def _scored(

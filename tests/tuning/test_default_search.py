@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from scipy import sparse
 import dranking as dr
 from dranking.engine.choose_executor import get_executor
 from dranking.errors import DataError, SelectionWarning, UsageError
-from dranking.tuning import automatic
+from dranking.tuning import automatic, search
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.scores import labelled_weight
 from tests.reference import tuning as reference
@@ -208,6 +209,44 @@ def test_a_score_that_chose_the_model_is_called_optimistic(data):
     tried = [f"forms {forms}, for lack of time" for forms in automatic.FORMS[1:]]
     assert list(result.left_out[: len(tried)]) == tried
     assert result.left_out[-1].startswith("a score on held-out queries of 3 of 3 folds")
+
+
+def test_the_time_of_a_set_of_forms_is_estimated_by_its_columns(data, monkeypatch):
+    """Each column takes a second; hinges take longer than the time that is left for them."""
+    now, whole = [0.0], automatic._with_lambdas
+
+    def with_lambdas(plan, train, splits, preparation, lambdas):
+        now[0] += preparation.of(train, plan.executor).n_features
+        return whole(plan, train, splits, preparation, lambdas)
+
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(automatic, "_with_lambdas", with_lambdas)
+    monkeypatch.setattr(automatic, "time", clock)
+    monkeypatch.setattr(search, "time", clock)
+    result = dr.tune(data, validation=data, time_limit=200, **SEARCHED)
+    assert result.left_out == ("forms raw,log,hinge, for lack of time",)
+    assert {point["forms"] for point in result.grid} == set(automatic.FORMS[:-1])
+
+
+def test_hinges_of_much_data_are_tried_where_they_are_named(data, monkeypatch):
+    whole, inner = automatic.default_search, []
+
+    def noted(plan, train, forms, clock, preference):
+        inner.append(list(forms))
+        return whole(plan, train, forms, clock, preference)
+
+    monkeypatch.setattr(automatic, "MOST_HINGES", 1_000)
+    monkeypatch.setattr(automatic, "FORMS", ("raw", "raw,hinge"))
+    monkeypatch.setattr(automatic, "default_search", noted)
+    asked = {**SEARCHED, "max_features": 1, "validation": 2}
+    found = dr.tune(data, **asked)
+    [said] = found.left_out
+    assert re.match(r"forms raw,hinge, whose 9\d columns .* name these forms \(--forms\)", said)
+    assert inner == [["raw"]] * 3
+    assert found.held_out.n_folds == 3
+    named = dr.tune(data, {"forms": ["raw,hinge"]}, **asked)
+    assert named.left_out == ()
+    assert {point["forms"] for point in named.grid} == {"raw,hinge"}
 
 
 def test_what_inner_searches_leave_out_is_not_said_of_the_search(data, monkeypatch):
