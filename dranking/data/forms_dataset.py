@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.column_forms import ColumnForms
 from dranking.data.dataset import Dataset, TransformedDataset, View
-from dranking.data.scaling import MapBlocks, Normalize, blocks_here, fit_scaling
-from dranking.data.transforms import Form, Hinge, Quantile
+from dranking.data.quantile_sketch import QuantileSketch
+from dranking.data.scaling import MapBlocks, Normalize, blocks_here, fit_scaling, sketch_of
+from dranking.data.transforms import Form, Hinge
 from dranking.errors import DataError, UsageError
 
 FormName: TypeAlias = Literal["raw", "query-minmax", "standard", "log", "rank", "quantile", "hinge"]
@@ -39,7 +40,7 @@ def with_forms(
     Parameters
     ----------
     dataset
-        Raw data; "standard", and "quantile" with "hinge", read all of its blocks once.
+        Raw data; "standard", "quantile" and "hinge" read all of its blocks once each.
     forms
         "raw", "hinge" and the names of scalings; see `dranking.data.transforms`.
     map_blocks
@@ -71,21 +72,23 @@ def with_forms(
         )
     if "hinge" in names and dataset.is_sparse:
         Hinge(knots=(), above=()).check_sparse()
-    scalings = {"quantile" if name == "hinge" else name for name in names} - {"raw"}
     fitted = {
-        name: fit_scaling(dataset, cast(Normalize, name), map_blocks) for name in sorted(scalings)
+        name: fit_scaling(dataset, cast(Normalize, name), map_blocks)
+        for name in sorted({*names} - {"raw", "hinge"})
     }
+    sketch = sketch_of(dataset, map_blocks) if "hinge" in names else None
     tells = [False] * dataset.n_features
     if dataset.constants is not None:
         tells = dataset.constants.indicators.tolist()
     of_features = [
-        (source, (None,) if told else _forms_of(feature, names, fitted))
+        (source, (None,) if told else _forms_of(feature, names, fitted, sketch))
         for feature, (source, told) in enumerate(zip(dataset.feature_names, tells, strict=True))
     ]
     if not any(forms for _, forms in of_features):
         raise DataError(
-            "no feature has more than two values, so that there are no hinges: give the forms "
-            "raw,hinge, which offer the features as they are, too."
+            "no feature has a value between its least and its largest at an eighth of its "
+            "distribution, so that there are no hinges: give the forms raw,hinge, which offer the "
+            "features as they are, too."
         )
     recorded = ColumnForms(
         sources=tuple(name for name, forms in of_features for _ in forms),
@@ -95,24 +98,24 @@ def with_forms(
 
 
 def _forms_of(
-    feature: int, names: Sequence[str], fitted: Mapping[str, Form]
+    feature: int,
+    names: Sequence[str],
+    fitted: Mapping[str, Form],
+    sketch: QuantileSketch | None,
 ) -> tuple[Form | None, ...]:
-    """The forms of one feature, from the scalings that are fitted to all features."""
+    """The forms of one feature, from the scalings and the sketch of all features."""
     forms: list[Form | None] = []
     for name in names:
-        if name == "hinge":
-            forms += _hinges(cast(Quantile, fitted["quantile"]), feature)
+        if name == "hinge" and sketch is not None:
+            forms += _hinges(*sketch.distribution(feature))
         else:
             forms.append(None if name == "raw" else fitted[name].restricted(np.array([feature])))
     return tuple(forms)
 
 
-def _hinges(quantile: Quantile, feature: int) -> list[Hinge]:
+def _hinges(values: NDArray[np.float64], shares: NDArray[np.float64]) -> list[Hinge]:
     """The hinges of one feature, at the knots that are neither its least nor its largest value."""
-    values, levels = np.array(quantile.values[feature]), np.array(quantile.levels[feature])
-    # Each value stands twice: with the share of the documents below it, and of those up to it.
-    at = np.searchsorted(levels[1::2], KNOT_SHARES)
-    knots = np.unique(values[1::2][at])
+    knots = np.unique(values[np.searchsorted(shares, KNOT_SHARES)])
     inside = knots[(knots > values[0]) & (knots < values[-1])].tolist()
     return [Hinge(knots=(knot,), above=(side,)) for knot in inside for side in (True, False)]
 

@@ -100,6 +100,14 @@ class QuantileSketch:
             height += 1
         return QuantileSketch(tuple(levels), self.n, self.capacity, error)
 
+    def distribution(self, feature: int) -> tuple[Array, Array]:
+        """The values of one feature, ascending, and the share of the documents up to each."""
+        columns = [values[:, feature] for values in self.levels]
+        weights = [np.full(len(column), 2.0**h) for h, column in enumerate(columns)]
+        values, place = np.unique(np.concatenate(columns), return_inverse=True)
+        counts = np.bincount(place, np.concatenate(weights))
+        return values.astype(np.float64), np.cumsum(counts) / self.n
+
     def knots(self, feature: int) -> tuple[Array, Array, float]:
         """Knots of one feature for the scaling `Quantile`.
 
@@ -111,10 +119,7 @@ class QuantileSketch:
         error
             Bound of the error of linear interpolation between the knots.
         """
-        columns = [values[:, feature] for values in self.levels]
-        weights = [np.full(len(column), 2.0**h) for h, column in enumerate(columns)]
-        values, place = np.unique(np.concatenate(columns), return_inverse=True)
-        high = np.cumsum(np.bincount(place, np.concatenate(weights))) / self.n
+        values, high = self.distribution(feature)
         low = np.concatenate([[0.0], high[:-1]])
         if len(values) > N_KNOTS:
             targets = np.arange(N_KNOTS) / (N_KNOTS - 1)
@@ -123,4 +128,4 @@ class QuantileSketch:
             kept = np.arange(len(values))
         error = float(np.max(low[kept[1:]] - high[kept[:-1]], initial=0.0))
         pairs = np.stack([low[kept], high[kept]], axis=1)
-        return np.repeat(values[kept], 2).astype(np.float64), pairs.ravel(), error
+        return np.repeat(values[kept], 2), pairs.ravel(), error

@@ -111,8 +111,13 @@ def fit_scaling(
             "quantile scaling would fill in the zeros of sparse features; "
             "scale with 'standard' or 'log', or store the data dense."
         )
+    return quantile_of([sketch_of(dataset, map_blocks)])
+
+
+def sketch_of(dataset: Dataset, map_blocks: MapBlocks) -> QuantileSketch:
+    """Sketch of the distributions of the features of dense data, in one pass."""
     capacity = sketch_capacity(dataset.n_documents, dataset.n_features)
-    return quantile_of(map_blocks(partial(feature_sketch, capacity=capacity), dataset))
+    return _merged(map_blocks(partial(feature_sketch, capacity=capacity), dataset))
 
 
 def feature_sketch(block: QueryBlock, capacity: int) -> QuantileSketch:
@@ -128,9 +133,7 @@ def quantile_of(sketches: Iterable[QuantileSketch]) -> Quantile:
     DataError
         If no block has a document.
     """
-    total = reduce(QuantileSketch.merged, sketches)
-    if not total.n:
-        raise DataError("quantile scaling needs documents, and the data has none.")
+    total = _merged(sketches)
     knots = [total.knots(feature) for feature in range(total.n_features)]
     between = max(error for _, _, error in knots) if knots else 0.0
     return Quantile(
@@ -138,6 +141,14 @@ def quantile_of(sketches: Iterable[QuantileSketch]) -> Quantile:
         levels=tuple(tuple(levels.tolist()) for _, levels, _ in knots),
         rank_error=min(1.0, total.rank_error + between),
     )
+
+
+def _merged(sketches: Iterable[QuantileSketch]) -> QuantileSketch:
+    """The sketch of the documents of all blocks; DataError if there are none."""
+    total = reduce(QuantileSketch.merged, sketches)
+    if not total.n:
+        raise DataError("quantiles need documents, and the data has none.")
+    return total
 
 
 class FeatureMoments(NamedTuple):

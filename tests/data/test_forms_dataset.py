@@ -127,8 +127,18 @@ def test_hinges_take_the_memory_of_their_values_alone():
 def test_a_feature_of_two_values_has_no_hinges():
     data = dr.from_arrays(X[:, :1] > 300, Y, QID)
     assert with_forms(data, ["raw", "hinge"]).feature_names == ("f1",)
-    with pytest.raises(DataError, match="no feature has more than two values"):
+    with pytest.raises(DataError, match="no feature has a value between"):
         with_forms(data, ["hinge"])
+
+
+def test_knots_of_many_values_are_the_eighths():
+    """Knots of quantiles are thinned to 128 values, and knots of hinges are not."""
+    values = np.random.default_rng(0).permutation(np.arange(1_001, dtype=np.float32) ** 2)
+    data = dr.from_arrays(values[:, None], values, np.arange(1_001) // 10, max_documents=300)
+    [forms] = with_forms(data, ["raw", "hinge"]).transforms
+    expected = [(knot, above) for knot, above, _ in reference.hinges(values.tolist())]
+    found = [(form.knots[0], form.above[0]) for form in forms.forms if form is not None]
+    assert found == expected
 
 
 def test_sparse_features_have_the_forms_that_keep_zeros():
@@ -293,6 +303,10 @@ def test_what_cannot_be_is_refused(view):
             with_forms(raw_data(), forms)
     with pytest.raises(DataError, match=r"standard.* raw"):
         with_forms(scaled(raw_data(), "standard"), ["raw", "log"])
+    empty = raw_data().select_queries(np.zeros(N_QUERIES, dtype=bool))
+    for form in ("quantile", "hinge"):
+        with pytest.raises(DataError, match="quantiles need documents"):
+            with_forms(empty, ["raw", form])
     with pytest.raises(DataError, match="the names of forms"):
         with_forms(raw_data(feature_names=["a", "log(a)", "b"]), ["raw", "log"])
     with pytest.raises(UsageError, match=r"n_features is 4; .* choose 1 to 3"):
