@@ -222,6 +222,22 @@ def test_a_round_takes_the_best_form_of_the_features_that_are_left(forms):
     assert len(selected) == 3
 
 
+@pytest.mark.parametrize("forms", [["raw", "log", "hinge"], ["log", "hinge"]])
+def test_a_forbidden_feature_is_selected_in_no_form(forms):
+    def selected(forbidden):
+        ranker = dr.GreedyRankRLS(n_features=2, forms=forms, forbidden=forbidden)
+        return ranker.fit(raw_data()).to_model().feature_names
+
+    assert any("age" in name for name in selected([]))
+    assert not any("age" in name for name in selected(["age"]))
+    assert "log(size)" in selected([])
+    others = selected(["log(size)"])
+    assert "log(size)" not in others
+    assert any("size" in name for name in others)
+    with pytest.raises(DataError, match="lacks 1 of"):
+        selected(["nothing"])
+
+
 def test_models_and_rankers_score_raw_data(view, tmp_path):
     ranker = dr.GreedyRankRLS(n_features=6, forms=dr.Forms(names=FORMS, per_feature=2)).fit(
         raw_data()

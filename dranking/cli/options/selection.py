@@ -36,7 +36,9 @@ class Candidates:
     forbid: Annotated[
         str,
         typer.Option(
-            help="Features that are never selected, given like --start.", metavar="NAMES|@FILE"
+            help="Features that are never selected in any form, given like --start; the name of a "
+            "form forbids that form alone.",
+            metavar="NAMES|@FILE",
         ),
     ] = ""
     candidates: Annotated[

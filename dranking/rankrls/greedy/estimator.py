@@ -6,7 +6,7 @@ Ranking Models, SIGIR 2010 workshop; in the form that THEORY.md beside this file
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.column_constants import ValueRule
+from dranking.data.column_forms import forms_of
 from dranking.data.dataset import Dataset
 from dranking.data.forms_dataset import FormName, with_forms
 from dranking.engine.executor import Executor
@@ -81,7 +82,7 @@ class GreedyRanker(SelectingRanker):
             SelectionRules(
                 self.n_features,
                 start=feature_indices(dataset, self.start, "start"),
-                forbidden=feature_indices(dataset, self.forbidden, "forbidden"),
+                forbidden=forbidden_columns(dataset, self.forbidden),
                 prefetch=passes.prefetch,
                 **rules,
             ),
@@ -136,9 +137,10 @@ class GreedyRankRLS(GreedyRanker):
         cost the same.
     forms
         Forms of each raw feature that are candidates, such as ``("raw", "log")``; see `Forms`. In
-        `start` and `forbidden`, indices and names are then those of the columns; costs and groups
-        belong to features. Statistics that are built of such a view, or a data set that holds the
-        columns, give the same result with ``("raw",)``.
+        `start` and `forbidden`, indices and names are then those of the columns, but the name of a
+        raw feature in `forbidden` forbids all of its forms; costs and groups belong to features.
+        Statistics that are built of such a view, or a data set that holds the columns, give the
+        same result with ``("raw",)``.
     normalize
         Scaling of the features: "query-minmax", "standard", "log", "rank" or "quantile"; see
         `dranking.data.transforms`. `fit` fits the scaling to all documents given, `predict` and the
@@ -265,6 +267,17 @@ class GreedyRankRLS(GreedyRanker):
             "picks_without_gain": [self.path_.kept[r][-1] for r in self.path_.without_gain],
             "unproven_picks": [self.path_.kept[r][-1] for r in self.path_.unproven],
         }
+
+
+def forbidden_columns(dataset: Dataset, features: Sequence[int | str]) -> list[int]:
+    """Indices of columns that are named by index or by name, or whose raw feature is named."""
+    forms = forms_of(dataset.transforms)
+    if forms is None or isinstance(features, str) or not isinstance(features, Iterable):
+        return feature_indices(dataset, features, "forbidden")
+    features = list(features)
+    of_raw = [i for i, source in enumerate(forms.sources) if source in features]
+    others = [feature for feature in features if feature not in forms.sources]
+    return [*of_raw, *feature_indices(dataset, others, "forbidden")]
 
 
 SMALL_ERROR = 1e-4
