@@ -133,9 +133,15 @@ class FormsDataset(View):
 
     def __init__(self, source: Dataset, forms: ColumnForms) -> None:
         super().__init__(source)
-        named = zip(forms.sources, forms.forms, strict=True)
+        self._columns = source.columns_of(forms.sources)
+        self.constants = (
+            None if source.constants is None else source.constants.restricted(self._columns)
+        )
+        n = len(forms.sources)
+        origins = (0.0,) * n if self.constants is None else self.constants.origin_of_each
+        named = zip(forms.sources, forms.forms, origins, strict=True)
         self.feature_names = tuple(
-            source if form is None else form.named(source) for source, form in named
+            name if form is None else form.named(name, origin) for name, form, origin in named
         )
         if len(set(self.feature_names)) < len(self.feature_names):
             raise DataError(
@@ -143,10 +149,6 @@ class FormsDataset(View):
                 "these columns other names."
             )
         self._forms = forms
-        self._columns = source.columns_of(forms.sources)
-        self.constants = (
-            None if source.constants is None else source.constants.restricted(self._columns)
-        )
         self.transforms = (forms,)
 
     @cached_property

@@ -11,6 +11,7 @@ another depth than the training lists, changes their values.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
@@ -47,8 +48,8 @@ class BlockScaling(BaseModel):
         """Number of features that the scaling is fitted to; None if it serves any features."""
         return None
 
-    def named(self, feature: str) -> str:
-        """The name of this form of a feature."""
+    def named(self, feature: str, origin: float = 0.0) -> str:
+        """The name of this form of a feature from which an origin was subtracted before."""
         return f"{self.kind}({feature})"
 
     def check_sparse(self) -> None:
@@ -289,15 +290,18 @@ class Hinge(BlockScaling):
         """Number of columns."""
         return len(self.knots)
 
-    def named(self, feature: str) -> str:
-        """The formula of a hinge of one feature, such as max(0, bm25 - 3.2)."""
+    def named(self, feature: str, origin: float = 0.0) -> str:
+        """The formula of a hinge of one raw feature, such as max(0, bm25 - 3.2)."""
         [knot], [above] = self.knots, self.above
-        size = f"{np.float32(abs(knot))!s}"
-        if above and knot:
-            return f"max(0, {feature} {'+' if knot < 0 else '-'} {size})"
+        text = str(np.float32(knot))
+        if origin:  # the sum of the digits, as float64 may merge knots
+            text = f"{Decimal(text) + Decimal(repr(origin)):f}"
+        sign, size = ("-" if text.startswith("-") else ""), text.removeprefix("-")
+        if float(text) == 0.0:
+            return f"max(0, {feature})" if above else f"max(0, -{feature})"
         if above:
-            return f"max(0, {feature})"
-        return f"max(0, {'-' * (knot < 0)}{size} - {feature})" if knot else f"max(0, -{feature})"
+            return f"max(0, {feature} {'+' if sign else '-'} {size})"
+        return f"max(0, {sign}{size} - {feature})"
 
     def restricted(self, columns: NDArray[np.intp]) -> Hinge:
         """The hinges at `columns`, in that order."""

@@ -90,6 +90,21 @@ def test_hinges_are_those_of_plain_loops():
     np.testing.assert_array_equal(found.block(1, some).features, found.block(1).features[:, some])
 
 
+@pytest.mark.parametrize("first", [1.7e9, -9e8, -10.0])
+def test_a_hinge_behind_an_origin_has_the_formula_of_raw_values(first):
+    raw = first + 0.25 * RNG.permutation(N)
+    data = dr.from_arrays(raw[:, None], Y, QID, feature_names=["time"], shift="auto")
+    assert (data.constants is not None) == (abs(first) > 10)
+    expected = []
+    for knot, above, _ in reference.hinges(raw.tolist()):
+        sign, size = ("-" if knot < 0 else ""), format(abs(knot), ".2f").rstrip("0")
+        size = size + "0" if size.endswith(".") else size
+        rising = f"time {'+' if sign else '-'} {size}" if knot else "time"
+        falling = f"{sign}{size} - time" if knot else "-time"
+        expected.append(f"max(0, {rising if above else falling})")
+    assert with_forms(data, ["hinge"]).feature_names == tuple(expected)
+
+
 def test_hinges_are_selected_where_they_are_the_truth():
     """The grades are two hinges of one feature, beside which a line and a logarithm are worse."""
     low, high = np.sort(X[:, 2])[[N // 4 - 1, 3 * N // 4 - 1]]
