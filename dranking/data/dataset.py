@@ -454,10 +454,11 @@ class TransformedDataset(View):
 
 def check_features_there(names: Sequence[str], there: Container[str]) -> None:
     """Raise DataError with the names of the features that are not there, if there are any."""
-    absent = [name for name in names if name not in there]
+    needed = list(dict.fromkeys(names))  # once for all forms of a feature
+    absent = [name for name in needed if name not in there]
     if absent:
         raise DataError(
-            f"the data lacks {len(absent)} of the {len(names)} features needed: "
+            f"the data lacks {len(absent)} of the {len(needed)} features needed: "
             f"{listed(absent)}. Give data that has these features."
         )
 

@@ -328,6 +328,25 @@ def test_exports_compute_the_forms():
         export_model(model, "solr")
 
 
+def test_messages_name_a_feature_once():
+    raw = np.stack([1.7e9 + 0.25 * RNG.permutation(N), X[:, 2]], 1)
+    data = dr.from_arrays(raw, Y, QID, feature_names=["time", "age"], shift="auto")
+    view = with_forms(data, ["hinge"])
+    model = dr.LinearModel(
+        feature_names=view.feature_names,
+        weights=(1.0,) * view.n_features,
+        constants=view.constants,
+        transforms=view.transforms,
+    )
+    with pytest.raises(UsageError, match=r"merges the values of time, and"):
+        export_model(model, "solr")
+    with pytest.raises(UsageError, match=r"it uses time, age\.$"):
+        export_model(model, "python", feature_names={"size": "bytes"})
+    other = dr.from_arrays(raw[:, :1], Y, QID, feature_names=["time"], shift="auto")
+    with pytest.raises(DataError, match=r"lacks 1 of the 2 features needed: age\. "):
+        model.predict(other)
+
+
 def test_what_cannot_be_is_refused(view):
     for forms in (["cube"], [], ["log", "log"]):
         with pytest.raises(UsageError, match="give each of raw, query-minmax"):

@@ -138,7 +138,8 @@ def check_forms(terms: Sequence[Term], engine: str, possible: tuple[type[Bent], 
             f"{listed(told)}. Export to vespa, onnx, sql or python, or train "
             "without these features (null_indicator)."
         )
-    shifted = [term.name for term in terms if term.origin and not term.is_indicator]
+    named = (term.name for term in terms if term.origin and not term.is_indicator)
+    shifted = list(dict.fromkeys(named))
     if shifted and not possible:
         raise UsageError(
             f"{engine} computes in float32, which merges the values of {listed(shifted)}, and "
@@ -166,7 +167,8 @@ def other_than_zero(terms: Sequence[Term]) -> str:
     >>> other_than_zero([Term("rating", 1.0, 0.0, 1.0, missing=4.5), Term("age", 1.0, 0.0, 1.0)])
     'rating 4.5'
     """
-    return listed([f"{term.name} {term.missing:g}" for term in terms if term.missing])
+    values = (f"{term.name} {term.missing:g}" for term in terms if term.missing)
+    return listed(list(dict.fromkeys(values)))
 
 
 def check_float32(terms: Sequence[Term], engine: str) -> None:
@@ -196,7 +198,7 @@ def _engine_names(model: LinearModel, names: Mapping[str, str]) -> list[str]:
     if unknown:
         raise UsageError(
             f"names are given for {listed(unknown)}, which the model does not use; it uses "
-            f"{listed(sources)}."
+            f"{listed(list(dict.fromkeys(sources)))}."
         )
     called = {name: names.get(name, name) for name in sources}
     twice = sorted(name for name, count in Counter(called.values()).items() if count > 1)
