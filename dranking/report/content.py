@@ -47,7 +47,8 @@ class Content:
     lost
         The pairs of judged documents whose wrong order costs most; none for a bilinear model.
     training
-        None without training data, or if the ranker is not in `training_study.KINDS`.
+        The study; or text that says why there is none, empty without training data, or if the
+        ranker is not in `training_study.KINDS`.
     facts
         Facts about data and run: label to text, such as files and dates.
     verdict
@@ -78,7 +79,7 @@ class Content:
     lengths: NDArray[np.int64] | None = None
     scales: Array | None = None
     lost: Sequence[LostPair] = ()
-    training: Training | None = None
+    training: Training | str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
     verdict: Mapping[str, Any] | None = None
     segments: pa.Array | None = None

@@ -93,7 +93,7 @@ def describe(  # noqa: PLR0913 - one call with keywords
     )
     if train is None:
         return content
-    training = study_training(
+    study = study_training(
         model,
         train,
         judged,
@@ -102,7 +102,8 @@ def describe(  # noqa: PLR0913 - one call with keywords
         lambdas=lambdas,
         executor=executor,
     )
-    return replace(content, training=training, bounds=bounds_of(model, train, convention, executor))
+    bounds = bounds_of(model, train, convention, executor)
+    return replace(content, training=study, bounds=bounds)
 
 
 def _check_is_of_model(model: LinearModel, train: Dataset) -> None:

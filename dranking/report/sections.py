@@ -16,6 +16,7 @@ from dranking.report import model_sections as of_model
 from dranking.report.content import CUTOFFS, Content, differences, n_too_short, number
 from dranking.report.figures import draw_cutoffs, draw_differences, draw_drift
 from dranking.report.page import Drawing, Page, Section, Table
+from dranking.report.training_study import Training
 from dranking.tuning.curves import measure_label
 
 N_REGRESSIONS = 15
@@ -80,7 +81,7 @@ def sections_of(content: Content) -> Iterator[Section]:
     training = content.training
     if content.verdict is not None:
         yield _gate(content)
-    if training is not None and training.sizes:
+    if isinstance(training, Training) and training.sizes:
         yield of_model.sizes(content, training)
     yield from _weights(content)
     if content.challenger is not None and content.champion is not None:
@@ -119,7 +120,10 @@ def _training(content: Content) -> Iterator[Section]:
     model, training = content.model, content.training
     if isinstance(model, BilinearModel):
         return
-    if training is not None and content.scales is not None:
+    if isinstance(training, str):
+        if training:
+            yield Section("Other settings", [training])
+    elif content.scales is not None:
         yield of_model.regularisation(model, training, content.scales)
         if training.stability:
             yield of_model.stability(training)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.column_forms import forms_of
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.errors import DataError, UsageError
@@ -26,6 +27,11 @@ Array = NDArray[np.float64]
 N_FOLDS = 5
 KINDS = {"GreedyRankRLS": "greedy-rankrls", "RankRLS": "rankrls"}
 """Rankers that are trained again for a report: ranker in the provenance -> name in `tune`."""
+OTHER_SCALING = (
+    "The model was not trained again with other settings, since the training data that was given "
+    "has not the scaling or the forms of its features. In Python, scaled and with_forms make such "
+    "data for write_report."
+)
 
 
 @dataclass(frozen=True)
@@ -58,18 +64,22 @@ def study_training(
     convention: str,
     lambdas: Sequence[float],
     executor: Executor,
-) -> Training | None:
+) -> Training | str:
     """Train the model's ranker again: with other sizes and lambdas, and without each fold.
 
-    None if the ranker is neither greedy RankRLS nor RankRLS, or if the scaling of the model differs
-    from the scaling of the training data, as the weights are not comparable then.
+    Text that says why there is no study, if the scaling of the model differs from the scaling of
+    the training data, as the weights are not comparable then; no text if the ranker is neither
+    greedy RankRLS nor RankRLS.
     """
     kind = KINDS.get(str(model.provenance.get("ranker")))
     parameters = model.provenance.get("parameters", {})
+    if kind is None or "regularization" not in parameters:
+        return ""
+    if forms_of(model.transforms) is not None and forms_of(train.transforms) is None:
+        return OTHER_SCALING
     features = train.columns_of(model.feature_names)
-    same_scaling = tuple(t.restricted(features) for t in train.transforms) == model.transforms
-    if kind is None or "regularization" not in parameters or not same_scaling:
-        return None
+    if tuple(t.restricted(features) for t in train.transforms) != model.transforms:
+        return OTHER_SCALING
     value = float(parameters["regularization"])
     family, is_greedy = FAMILIES[kind], kind == "greedy-rankrls"
     size = len(model.weights) if is_greedy else train.n_features

@@ -58,6 +58,21 @@ def test_the_training_data_brings_bounds_and_sizes(table, tmp_path):
     assert "bound" in studied.lower()
 
 
+def test_why_a_model_of_forms_is_not_trained_again(table, tmp_path):
+    raw = dr.from_table(table.drop(columns="title"))
+    model = dr.GreedyRankRLS(2, forms=["log", "hinge"]).fit(raw).to_model()
+    pages = []
+    for train in (raw, dr.with_forms(raw, ["log", "hinge"])):
+        page = tmp_path / "report.html"
+        dr.write_report(model, raw, page, train=train, overwrite=True)
+        pages.append(page.read_text())
+    why = "the training data that was given has not the scaling or the forms"
+    assert why in pages[0]
+    assert "Regularisation path" not in pages[0]
+    assert why not in pages[1]
+    assert "Regularisation path" in pages[1]
+
+
 def test_errors_come_before_any_work(table, tmp_path):
     page = tmp_path / "report.html"
     page.write_text("mine")
