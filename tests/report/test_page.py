@@ -392,7 +392,8 @@ def test_standardised_weights_are_of_features_as_the_model_scales_them(scaling):
         expected = ((queries - low) / (high - low)).reshape(-1, 6).std(axis=0)
     np.testing.assert_allclose(content.scales, expected, rtol=1e-5)
     compared = described(model, judged, train=train)
-    assert isinstance(compared.training, str), "weights of raw features do not compare with those of scaled"
+    # Weights of raw features do not compare with those of scaled ones.
+    assert isinstance(compared.training, str)
 
 
 def test_a_model_of_word_pairs_has_a_page():
