@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
 from dranking.engine.choose_executor import get_executor
@@ -68,9 +69,8 @@ class Evaluation:
     def intervals(self) -> dict[str, tuple[float, float]]:
         """The 95 % interval of each mean, `measure_interval`; NaN where the queries allow none."""
         counting = {name: self.per_query.counting(name) for name in self.per_query.values}
-        none = (float("nan"), float("nan"))
         return {
-            name: measure_interval(values, weights) if len(values) else none
+            name: measure_interval(values, weights) if len(values) else (nan, nan)
             for name, (values, weights) in counting.items()
         }
 
@@ -108,7 +108,9 @@ class Evaluation:
         """The figures as plain dictionaries, for JSON; those of runs have ``counts`` as well."""
         found = None if self.trained_on is None else self.trained_on.as_json()
         counts = {} if self.counts is None else {"counts": self.counts.as_json()}
-        intervals = {name: list(ends) for name, ends in self.intervals.items()}
+        intervals = {
+            name: None if isnan(ends[0]) else list(ends) for name, ends in self.intervals.items()
+        }
         return {**self.summary.as_json(), "intervals": intervals, "trained_on": found, **counts}
 
 

@@ -6,6 +6,7 @@ import pytest
 import dranking as dr
 from dranking.data.scaling import scaled
 from dranking.errors import DataError, UsageError
+from dranking.metrics.comparison.significance import mean_interval
 from dranking.models.linear.model import LinearModel
 from tests.models.problems import random_problem
 from tests.reference import tuning as reference
@@ -61,8 +62,20 @@ def test_json_is_the_contract():
         "metrics": {"ndcg@10": found.metrics["ndcg@10"], "map": found.metrics["map"]},
         "n_queries": 40,
         "excluded": found.excluded,
+        "intervals": {name: list(ends) for name, ends in found.intervals.items()},
         "trained_on": NOT_KNOWN,
     }
+
+
+def test_intervals_are_those_of_the_values_of_the_queries():
+    found = dr.evaluate(model_of([0], [1.0]), random_problem().dataset(), ["ndcg@10", "map"])
+    frame = found.to_frame()
+    for name, (low, high) in found.intervals.items():
+        rows = frame.dropna(subset=[name])
+        values, weights = rows[name].to_numpy(), rows["weight"].to_numpy()
+        assert 0.0 <= low < found.metrics[name] < high <= 1.0
+        # That this interval is right, tests of significance say.
+        assert (low, high) == mean_interval(values, weights)
 
 
 def test_a_query_that_does_not_count_is_null_in_json():
@@ -72,6 +85,7 @@ def test_a_query_that_does_not_count_is_null_in_json():
         "metrics": {"map": None},
         "n_queries": 1,
         "excluded": {"map": 1},
+        "intervals": {"map": None},
         "trained_on": NOT_KNOWN | {"n_judged": 1},
     }
 
