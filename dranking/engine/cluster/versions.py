@@ -11,22 +11,16 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-from dranking.errors import UsageError
+from dranking.errors import UsageError, listed
 
 Ask: TypeAlias = Callable[..., Any]
 """`dranking.engine.cluster.supervisor.Supervisor.ask`."""
 
 PACKAGES = ("dranking", "dask", "distributed", "numpy", "numba")
-"""Packages whose versions must be equal."""
-
-COMPARED = ("python", *PACKAGES)
-"""Versions that must be equal: the packages' whole versions, and Python's without its third number.
-Dask tells Python's version unasked; asked for it, Dask looks for a package of that name."""
+"""Packages whose whole versions must be equal; of Python the first two numbers."""
 
 ANSWER_SECONDS = 10.0
 """Time that workers have to tell their versions."""
-
-MAX_NAMED_HOSTS = 5
 
 _equal_workers: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 """Addresses of the workers of each client that were compared and found equal."""
@@ -35,18 +29,7 @@ _equal_workers: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 def check_versions(ask: Ask, client: Any, workers: Collection[str]) -> None:
     """Compare the versions of workers that have not been compared yet with those of this process.
 
-    Workers answer through Dask's own message for versions, which needs neither this package nor
-    the same Python on them.
-
-    Parameters
-    ----------
-    ask
-        Calls an asynchronous method of the client's scheduler, under a deadline.
-    client
-        A `distributed.Client`.
-    workers
-        Addresses of the workers. A worker that leaves meanwhile is passed over. If a worker is
-        stopped and does not answer, the comparison is left to the next call.
+    If a worker is stopped and does not answer, the comparison is left to the next call.
 
     Raises
     ------
@@ -54,77 +37,58 @@ def check_versions(ask: Ask, client: Any, workers: Collection[str]) -> None:
         If a worker has another version; the message names versions and hosts.
     """
     equal = _equal_workers.setdefault(client, set())
-    if not (new := sorted(set(workers) - equal)):
+    if equal.issuperset(workers):
         return
-    answers = ask(
-        _soon,
-        client.scheduler.broadcast,
-        msg={"op": "versions", "packages": list(PACKAGES)},
-        workers=new,
-        on_error="ignore",
-    )
-    found = {address: _compared(answer) for address, answer in answers.items()}
-    differing = differences(here(), found)
-    if differing:
+    found = ask(_versions, client)
+    if differing := differences(found["client"], found["workers"]):
         raise UsageError(
             "the workers have other versions than this process: "
             + "; ".join(differing)
             + ". Install the same versions everywhere, and start the workers again."
         )
-    equal.update(found)
+    equal.update(found["workers"])
 
 
-async def _soon(method: Callable[..., Any], **how: Any) -> dict[str, Any]:
-    """Answers of workers by address; none if a worker is silent for `ANSWER_SECONDS`."""
+async def _versions(client: Any) -> dict[str, Any]:
+    """Dask's answer about this process and all workers; no workers if one of them is silent."""
+    answer = client.get_versions(packages=list(PACKAGES))
     try:
-        answers: dict[str, Any] = await asyncio.wait_for(method(**how), ANSWER_SECONDS)
+        found: dict[str, Any] = await asyncio.wait_for(answer, ANSWER_SECONDS)
     except TimeoutError:
-        return {}
-    return answers
+        return {"client": {}, "workers": {}}
+    return found
 
 
-def here() -> dict[str, str | None]:
-    """The versions in this process, by the names of `COMPARED`; None if not installed."""
-    from distributed.versions import get_versions
-
-    return _compared(get_versions(PACKAGES))
-
-
-def differences(
-    ours: Mapping[str, str | None], workers: Mapping[str, Mapping[str, str | None]]
-) -> list[str]:
+def differences(ours: Mapping[str, Any], workers: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """One phrase for each version on workers that differs from the version in this process.
 
     Parameters
     ----------
     ours
-        Versions in this process.
+        Dask's answer about this process.
     workers
-        Versions by the address of each worker.
+        Dask's answers about the workers, by address.
     """
-    groups: dict[tuple[str, str | None], list[str]] = {}
-    for address, versions in workers.items():
-        for name in COMPARED:
-            if versions[name] != ours[name]:
-                groups.setdefault((name, versions[name]), []).append(address)
+    groups: dict[tuple[str, str | None, str | None], list[str]] = {}
+    for address, answer in workers.items():
+        for name in ("python", *PACKAGES):
+            there, here = _version(answer, name), _version(ours, name)
+            if there != here:
+                groups.setdefault((name, there, here), []).append(address)
     return [
-        f"{name} {version or 'is not installed'} on {_hosts(addresses)}, "
-        f"{ours[name] or 'not installed'} here"
-        for (name, version), addresses in groups.items()
+        f"{name} {there or 'is not installed'} on {_hosts(addresses)}, "
+        f"{here or 'not installed'} here"
+        for (name, there, here), addresses in groups.items()
     ]
 
 
+def _version(answer: Mapping[str, Any], name: str) -> str | None:
+    """The part of a version that is compared; None if the package is not installed."""
+    version: str | None = answer["packages"].get(name)
+    return ".".join(str(version).split(".")[:2]) if name == "python" else version
+
+
 def _hosts(addresses: Collection[str]) -> str:
-    """The hosts of some workers, each once."""
-    hosts = list(
-        dict.fromkeys(address.split("://")[-1].rpartition(":")[0] for address in addresses)
-    )
-    more = f" and {len(hosts) - MAX_NAMED_HOSTS} more hosts" if len(hosts) > MAX_NAMED_HOSTS else ""
-    return ", ".join(hosts[:MAX_NAMED_HOSTS]) + more
-
-
-def _compared(answer: Mapping[str, Any]) -> dict[str, str | None]:
-    """The versions to compare, taken from Dask's answer."""
-    versions = {name: answer["packages"].get(name) for name in COMPARED}
-    versions["python"] = ".".join(str(versions["python"]).split(".")[:2])
-    return versions
+    """The first hosts of some workers, each once, and the number of the others."""
+    hosts = (address.split("://")[-1].rpartition(":")[0] for address in addresses)
+    return listed(list(dict.fromkeys(hosts)))
