@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.executor import Executor
@@ -45,34 +46,21 @@ def performance_report(
             "starts a cluster on this machine), or leave the performance report out."
         )
     check_output_file(path, overwrite)
-    ready, last_count = executor.ask(executor.client.run_on_scheduler, _state(), asynchronous=True)
-    if not ready:
+    try:
+        executor.ask(executor.client.run_on_scheduler, version, "bokeh", asynchronous=True)
+    except PackageNotFoundError as error:
         raise UsageError(
             "a performance report needs bokeh where the scheduler runs: pip install bokeh."
-        )
-    start = time.time()
-    executor.ask(executor.client.scheduler.get_task_stream, start=0, stop=0)  # from now on
-    yield
-    page: str = executor.ask(
-        executor.client.scheduler.performance_report,
-        start=start,
-        last_count=last_count,
-        code="",
-        mode="inline",
-    )
-    atomic_write(path, page, overwrite)
+        ) from error
+    import distributed
 
-
-def _state() -> Callable[..., Any]:
-    """A function that runs on the scheduler.
-
-    The function travels as code because it is nested: the scheduler may not have this package.
-    """
-
-    def state(dask_scheduler: Any) -> tuple[bool, int]:
-        """Whether bokeh is there, and the number of measurements that the scheduler has made."""
-        from importlib.util import find_spec
-
-        return find_spec("bokeh") is not None, dask_scheduler.monitor.count
-
-    return state
+    with TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        report = distributed.performance_report(str(page), mode="inline")
+        # As a plain context manager, it would wait without end for a scheduler that is lost.
+        with executor.client.as_current():
+            executor.ask(report.__aenter__)
+        yield
+        with executor.client.as_current():
+            executor.ask(report.__aexit__, None, None, None, code="")
+        atomic_write(path, page.read_text(), overwrite)

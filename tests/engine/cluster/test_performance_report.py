@@ -1,6 +1,6 @@
 """What Dask shows of a job: names of tasks, and its performance report."""
 
-import importlib.util
+import importlib.metadata
 
 import pytest
 
@@ -57,7 +57,10 @@ def test_where_there_is_no_report(client, tmp_path, monkeypatch):
         pytest.fail("threads have no report")
     with performance_report(ThreadExecutor(1), None):
         pass
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    metadata = importlib.metadata.distribution
+    monkeypatch.setattr(
+        importlib.metadata, "distribution", lambda n: metadata("no-" * (n == "bokeh") + n)
+    )
     with (
         pytest.raises(UsageError, match="needs bokeh where the scheduler runs: pip install bokeh"),
         performance_report(get_executor(client), page),
