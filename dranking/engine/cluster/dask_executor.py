@@ -143,7 +143,7 @@ class DaskExecutor:
                     n_left=partial(len, asked),
                 )
                 return workers, answers
-            except OSError:  # a worker was lost, or given up, before it answered
+            except OSError:  # a worker was lost before it answered
                 if self._client.status != "running":
                     raise self._supervisor.lost() from None
 
@@ -205,7 +205,7 @@ class DaskExecutor:
         """Wait for tasks and return their results in order; after an error no task starts any more.
 
         Workers may be lost meanwhile, and others may join. Results of a lost worker are computed
-        again. A worker that neither dies nor answers is given up, see `Supervisor.wait`.
+        again. The scheduler drops a worker that is silent, see `dask_settings`.
 
         Raises
         ------

@@ -4,6 +4,7 @@ import json
 import socket
 from types import SimpleNamespace
 
+import dask
 import pytest
 from distributed.comm import registry, tcp
 
@@ -41,7 +42,12 @@ def test_a_python_file(tmp_path):
         "def make_cluster(options):\n"
         "    return LocalCluster(processes=False, dashboard_address='127.0.0.1:0', **options)\n"
     )
-    assert run(str(script), {"n_workers": 1}) == [15]
+    with (
+        dask.config.set({"dranking.worker-seconds": 7}),
+        open_executor(str(script), {"n_workers": 1}) as executor,
+    ):
+        assert executor.gather([executor.submit(triple, 5, name="triple")]) == [15]
+        assert executor.client.cluster.scheduler.worker_ttl == 7
 
 
 def test_nobody_answers(monkeypatch):
