@@ -15,7 +15,6 @@ from copy import deepcopy
 from functools import partial
 from multiprocessing import resource_tracker
 from typing import Any
-from unittest import mock
 
 import dask
 from distributed import Nanny, Worker
@@ -42,8 +41,14 @@ def start_tracker() -> None:
     Libraries such as numcodecs make semaphores for processes that they may start. A worker that is
     killed cannot unlink their names; the tracker unlinks them at the end.
     """
-    with mock.patch.dict(os.environ, PYTHONWARNINGS="ignore:resource_tracker:UserWarning"):
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
+    try:
         resource_tracker.ensure_running()
+    finally:
+        del os.environ["PYTHONWARNINGS"]
+        if before is not None:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 @contextmanager
