@@ -26,8 +26,8 @@ def nothing():
     return 0
 
 
-def test_slots_of_workers_that_left_count_in_the_memory_of_those_that_are_there(client):
-    executor = DaskExecutor(client)
+def test_slots_of_workers_that_left_count_in_the_memory_of_those_that_are_there(client_here):
+    executor = DaskExecutor(client_here)
     own = executor.rooms(nothing)
     assert [len(room.slots) for room in own] == [1, 1]
     executor._slots += ["tcp://left:1", "tcp://left:1", "tcp://left:2"]
@@ -37,6 +37,6 @@ def test_slots_of_workers_that_left_count_in_the_memory_of_those_that_are_there(
     assert {len(room.slots) for room in found} == {2, 3}
 
 
-def test_an_error_of_the_disk_of_a_worker_is_told_and_not_asked_again(client):
+def test_an_error_of_the_disk_of_a_worker_is_told_and_not_asked_again(client_here):
     with pytest.raises(UsageError, match=r"worker tcp://.* cannot be used.*No space left"):
-        DaskExecutor(client).rooms(full_disk)
+        DaskExecutor(client_here).rooms(full_disk)

@@ -26,8 +26,8 @@ def test_threads():
 
 
 @pytest.mark.cluster
-def test_an_address_and_a_scheduler_file(client, tmp_path):
-    address = client.scheduler.address
+def test_an_address_and_a_scheduler_file(client_here, tmp_path):
+    address = client_here.scheduler.address
     assert run(address) == [15]
     file = tmp_path / "scheduler.json"
     file.write_text(json.dumps({"address": address}))
