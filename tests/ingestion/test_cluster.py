@@ -117,7 +117,7 @@ def test_ten_workers_are_killed_and_two_stopped(
         )
     executor = FaultInjector(client, faults)
     with (
-        silent_workers_dropped_after(cluster, 2),
+        silent_workers_dropped_after(cluster, 6),
         dask.config.set({"dranking.lost-workers": 100}),
     ):
         assert stored(lake, folder / "d", form, executor) == expected
@@ -145,7 +145,7 @@ def test_ten_workers_are_killed_and_two_stopped_amid_scores(
         faults[None, task] = partial(signal_worker, cluster, client, 0, signal.SIGSTOP)
     executor = FaultInjector(client, faults)
     with (
-        silent_workers_dropped_after(cluster, 2),
+        silent_workers_dropped_after(cluster, 6),
         dask.config.set({"dranking.lost-workers": 100}),
     ):
         dr.write_scores(model, data, tmp_path / "scores", executor=executor)

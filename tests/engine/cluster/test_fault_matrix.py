@@ -66,8 +66,8 @@ def cells(faults):
 
 @pytest.fixture
 def soon(cluster_and_client):
-    """A worker is dropped after three seconds without a heartbeat."""
-    with silent_workers_dropped_after(cluster_and_client[0], 3):
+    """A worker is dropped after five seconds without a heartbeat."""
+    with silent_workers_dropped_after(cluster_and_client[0], 5):
         yield
 
 
@@ -110,7 +110,7 @@ def keeps_busy_workers(client, seconds):
 
 @pytest.mark.usefixtures("soon")
 def test_a_busy_worker_is_not_dropped(cluster_and_client):
-    keeps_busy_workers(cluster_and_client[1], 5)
+    keeps_busy_workers(cluster_and_client[1], 7)
 
 
 @pytest.mark.exhaustive

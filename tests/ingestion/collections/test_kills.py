@@ -39,10 +39,10 @@ def frame():
 
 @pytest.fixture
 def many_tasks(monkeypatch, cluster_and_client):
-    """Blocks brought together one by one, and workers dropped after two seconds of silence."""
+    """Blocks brought together one by one, and workers dropped after six seconds of silence."""
     monkeypatch.setattr(assembly, "GROUP_BLOCKS", 1)
     with (
-        silent_workers_dropped_after(cluster_and_client[0], 2),
+        silent_workers_dropped_after(cluster_and_client[0], 6),
         dask.config.set({"dranking.lost-workers": 100}),
     ):
         yield
