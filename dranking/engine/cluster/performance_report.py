@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import locale
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -34,8 +36,8 @@ def performance_report(
     Raises
     ------
     UsageError
-        If the executor has no cluster, if bokeh is missing where the scheduler runs, or if the file
-        exists.
+        If the executor has no cluster, if bokeh is missing where the scheduler runs, if the
+        scheduler's locale is not UTF-8, or if the file exists.
     """
     if path is None:
         yield
@@ -52,6 +54,7 @@ def performance_report(
         raise UsageError(
             "a performance report needs bokeh where the scheduler runs: pip install bokeh."
         ) from error
+    _check_encoding(executor)
     import distributed
 
     with TemporaryDirectory() as folder:
@@ -63,4 +66,18 @@ def performance_report(
         yield
         with executor.client.as_current():
             executor.ask(report.__aexit__, None, None, None, code="")
-        atomic_write(path, page.read_text(), overwrite)
+        atomic_write(path, page.read_bytes(), overwrite)
+
+
+def _check_encoding(executor: DaskExecutor) -> None:
+    """Raise UsageError unless the scheduler's Python reads files as UTF-8.
+
+    There, Dask reads the page that bokeh has written in UTF-8, after all work is done.
+    """
+    ask = executor.client.run_on_scheduler
+    encoding = executor.ask(ask, locale.getpreferredencoding, False, asynchronous=True)
+    if codecs.lookup(encoding).name != "utf-8":
+        raise UsageError(
+            f"a performance report needs UTF-8 where the scheduler runs, and its locale is that of "
+            f"{encoding}: set PYTHONUTF8=1 there, or leave the performance report out."
+        )

@@ -1,6 +1,7 @@
 """What Dask shows of a job: names of tasks, and its performance report."""
 
 import importlib.metadata
+import locale
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_a_report_is_written_when_the_job_has_ended(client_here, tmp_path):
     with performance_report(executor, page):
         assert executor.gather([executor.submit(abs, -5, name="abs")]) == [5]
         assert not page.exists()
-    assert "<title>Dask Performance Report" in page.read_text()
+    assert "<title>Dask Performance Report" in page.read_text("utf-8")
     with (
         pytest.raises(UsageError, match=r"report.html"),
         performance_report(executor, page),
@@ -57,6 +58,13 @@ def test_where_there_is_no_report(client_here, tmp_path, monkeypatch):
         pytest.fail("threads have no report")
     with performance_report(ThreadExecutor(1), None):
         pass
+    with monkeypatch.context() as in_latin:
+        in_latin.setattr(locale, "getpreferredencoding", lambda do_setlocale: "ISO-8859-1")
+        with (
+            pytest.raises(UsageError, match=r"needs UTF-8 where .* ISO-8859-1: set PYTHONUTF8=1"),
+            performance_report(get_executor(client_here), page),
+        ):
+            pytest.fail("Dask cannot read the page that bokeh writes")
     metadata = importlib.metadata.distribution
     monkeypatch.setattr(
         importlib.metadata, "distribution", lambda n: metadata("no-" * (n == "bokeh") + n)
