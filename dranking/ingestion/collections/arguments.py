@@ -95,19 +95,31 @@ def partitions_of(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
 
 
 def _check_persisted(pieces: Sequence[Any]) -> None:
-    """Raise DataError if a persisted frame names more partitions than Dask has stored.
+    """Raise DataError if a frame needs partitions that Dask has not stored with their neighbours.
 
     When Dask persists a DataFrame that is read with fewer columns and has no further step, small
     files become one partition, and the DataFrame keeps its number of partitions (issue 12488).
     """
-    n_there = sum(piece.key in piece.dask for piece in pieces)
-    if n_there < len(pieces):
+    from dask._task_spec import GraphNode
+
+    graph = pieces[0].dask.to_dict()  # all pieces share it
+    needed = {piece.key for piece in pieces}
+    needed.update(*(task.dependencies for task in graph.values() if isinstance(task, GraphNode)))
+    # Futures of the user are not in the graph either, and the cluster has them.
+    stored = {_collection_name(key) for key in graph}
+    missing = [key for key in needed - graph.keys() if _collection_name(key) in stored]
+    if missing:
         raise DataError(
-            f"the persisted dask DataFrame names {len(pieces)} partitions, and Dask has stored "
-            f"{n_there}: frame.compute() fails too (issue 12488 of Dask: persist() right after "
-            "read_parquet with fewer columns). Put a step between the two: "
+            f"the dask DataFrame was persisted, and Dask has not stored {len(missing)} of the "
+            "partitions that it names: frame.compute() fails too (issue 12488 of Dask: persist() "
+            "right after read_parquet with fewer columns). Put a step between the two: "
             "frame.map_partitions(lambda part: part).persist()."
         )
+
+
+def _collection_name(key: Any) -> Any:
+    """The name that the keys of all partitions of a collection begin with."""
+    return key[0] if isinstance(key, tuple) else key
 
 
 def _check_there(frame: Any, roles: Roles) -> None:
