@@ -7,10 +7,11 @@ do not name the version, or changes the last digits of a result.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
+from dranking.engine.cluster.deadlines import setting
 from dranking.errors import UsageError, listed
 
 Ask: TypeAlias = Callable[..., Any]
@@ -19,8 +20,11 @@ Ask: TypeAlias = Callable[..., Any]
 PACKAGES = ("dranking", "dask", "distributed", "numpy", "numba")
 """Packages whose whole versions must be equal; of Python the first two numbers."""
 
-ANSWER_SECONDS = 10.0
-"""Time that workers have to tell their versions."""
+ANSWER_SHARE = 1 / 3
+"""Share of ``dranking.scheduler-seconds`` that workers have to tell their versions.
+
+They may be asked twice before `ask` takes the scheduler for lost.
+"""
 
 _equal_workers: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 """Addresses of the workers of each client that were compared and found equal."""
@@ -29,34 +33,44 @@ _equal_workers: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 def check_versions(ask: Ask, client: Any, workers: Collection[str]) -> None:
     """Compare the versions of workers that have not been compared yet with those of this process.
 
-    If a worker is stopped and does not answer, the comparison is left to the next call.
+    The comparison of a worker that does not answer, because it is stopped or busy, is left to the
+    next call.
 
     Raises
     ------
     UsageError
         If a worker has another version; the message names versions and hosts.
     """
+    from distributed.versions import get_versions
+
     equal = _equal_workers.setdefault(client, set())
     if equal.issuperset(workers):
         return
-    found = ask(_versions, client)
-    if differing := differences(found["client"], found["workers"]):
+    found = ask(_versions, client, sorted({*workers} - equal))
+    if differing := differences(get_versions(packages=PACKAGES), found):
         raise UsageError(
             "the workers have other versions than this process: "
             + "; ".join(differing)
             + ". Install the same versions everywhere, and start the workers again."
         )
-    equal.update(found["workers"])
+    equal.update(found)
 
 
-async def _versions(client: Any) -> dict[str, Any]:
-    """Dask's answer about this process and all workers; no workers if one of them is silent."""
-    answer = client.get_versions(packages=list(PACKAGES))
+async def _versions(client: Any, workers: Sequence[str]) -> dict[str, Any]:
+    """Dask's answers about the workers by address, without those of workers that are silent."""
+    message = {"op": "versions", "packages": list(PACKAGES)}
+    answer = client.scheduler.broadcast(msg=message, workers=workers, on_error="ignore")
     try:
-        found: dict[str, Any] = await asyncio.wait_for(answer, ANSWER_SECONDS)
+        found: dict[str, Any] = await asyncio.wait_for(
+            answer, ANSWER_SHARE * setting("scheduler-seconds")
+        )
+        return found
     except TimeoutError:
-        return {"client": {}, "workers": {}}
-    return found
+        if len(workers) == 1:
+            return {}
+    # One answer to all came late: each worker is asked on a connection of its own.
+    apart = await asyncio.gather(*(_versions(client, [worker]) for worker in workers))
+    return {address: each for answers in apart for address, each in answers.items()}
 
 
 def differences(ours: Mapping[str, Any], workers: Mapping[str, Mapping[str, Any]]) -> list[str]:

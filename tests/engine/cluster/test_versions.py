@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 
+import dask
 import pytest
 from distributed import LocalCluster
 from distributed.versions import get_versions
 
-from dranking.engine.cluster import versions
 from dranking.engine.cluster.open_executor import open_executor
 from dranking.engine.cluster.versions import PACKAGES, check_versions, differences
 from dranking.errors import UsageError
@@ -80,38 +80,41 @@ def test_more_memory_than_the_workers_have_is_refused_before_any_work():
 
 
 class Client:
-    """A client whose worker tells its versions after some seconds."""
+    """A client and scheduler of workers with their versions; None of one that is silent."""
 
-    def __init__(self, seconds):
-        self.seconds, self.versions, self.n_asked = seconds, {}, 0
+    def __init__(self, workers):
+        self.scheduler, self.workers, self.asked = self, workers, []
 
-    async def get_versions(self, packages):
-        self.n_asked += 1
-        await asyncio.sleep(self.seconds)
-        return {"client": answer(), "workers": {AT: answer(**self.versions)}}
+    async def broadcast(self, msg, workers, on_error):
+        assert msg["op"] == "versions"
+        self.asked += [workers]
+        if None in (self.workers[at] for at in workers):
+            await asyncio.sleep(30)
+        return {at: answer(**self.workers[at]) for at in workers}
 
 
-AT = "tcp://10.0.0.1:1"
+FIRST, SECOND, THIRD = (f"tcp://10.0.0.{n}:1" for n in (1, 2, 3))
 
 
 def ask(method, *arguments):
-    return asyncio.run(method(*arguments))
+    with dask.config.set({"dranking.scheduler-seconds": 0.15}):
+        return asyncio.run(method(*arguments))
 
 
-def test_a_worker_that_is_stopped_before_it_tells_its_versions_is_asked_again(monkeypatch):
-    monkeypatch.setattr(versions, "ANSWER_SECONDS", 0.05)
-    client = Client(30)
-    check_versions(ask, client, [AT])
-    client.seconds = 0
+def test_a_worker_that_is_stopped_before_it_tells_its_versions_is_asked_again():
+    client = Client({FIRST: None})
+    check_versions(ask, client, [FIRST])
+    client.workers = {FIRST: {}}
     for _ in range(2):
-        check_versions(ask, client, [AT])
-    assert client.n_asked == 2
+        check_versions(ask, client, [FIRST])
+    assert client.asked == [[FIRST]] * 2
 
 
-def test_a_worker_that_joins_is_compared():
-    client = Client(0)
-    check_versions(ask, client, [AT])
-    client.versions = {"numpy": "1.0"}
-    check_versions(ask, client, [AT])
-    with pytest.raises(UsageError, match=r"numpy 1\.0 on 10\.0\.0\.1, \S+ here"):
-        check_versions(ask, client, [AT, "tcp://10.0.0.2:1"])
+def test_a_worker_that_joins_is_compared_while_others_hang():
+    client = Client({FIRST: {}, SECOND: None, THIRD: {}})
+    check_versions(ask, client, [FIRST, SECOND])
+    client.workers = {FIRST: None, SECOND: None, THIRD: {"numpy": "1.0"}}
+    with pytest.raises(UsageError, match=r"numpy 1\.0 on 10\.0\.0\.3, \S+ here"):
+        check_versions(ask, client, [FIRST, SECOND, THIRD])
+    # The first worker is known already, also from the answers beside a silent worker.
+    assert client.asked[-3:] == [[SECOND, THIRD], [SECOND], [THIRD]]
