@@ -18,7 +18,8 @@ Meanwhile a `supervisor.Supervisor` asks the scheduler about the workers, severa
 - A scheduler that was started here drops a worker that sent no heartbeat for
   ``dranking.worker-seconds``: Dask's setting ``distributed.scheduler.worker-ttl``, 5 minutes for
   other schedulers. The worker's nanny starts a new process, as if the worker had died.
-- The supervisor has a worker restarted whose memory has been full for so long.
+- The supervisor has a worker restarted whose memory has been full for so long; without a nanny, the
+  worker leaves.
 - Dask gives up a task on which several workers (four, by default) died. `DaskExecutor` then runs
   the task again, unless more than ``dranking.lost-workers`` workers have died on the task, or the
   last of them died for lack of memory.

@@ -217,14 +217,16 @@ class Supervisor:
         return len(workers)
 
     def _restart_full(self, so_far: Unchanged, workers: Mapping[str, Any]) -> None:
-        """Have nannies restart the workers of this job that stay paused: their memory is full."""
+        """End the workers of this job that stay paused: their memory is full.
+
+        Nannies start them again; workers without a nanny leave the cluster.
+        """
         limit = setting("worker-seconds")
         paused = [
             address
             for address, worker in workers.items()
             if so_far.seconds((address, "status"), worker["status"]) > limit
             and worker["status"] == "paused"
-            and worker["nanny"]
             and address not in self.full
         ]
         if not paused:
@@ -232,9 +234,17 @@ class Supervisor:
         tasks = self.ask(self._client.scheduler.processing)
         for address in paused:
             if any(self._mark in str(key) for key in tasks.get(address, ())):
-                _LOG.warning("Worker %s is restarted: its memory is full.", address)
+                deed = "restarted" if workers[address]["nanny"] else "ended, and has no nanny"
+                _LOG.warning("Worker %s is %s: its memory is full.", address, deed)
                 self.full.add(address)
-                self.begin(self._client.restart_workers, [address], raise_for_error=False)
+                # Client.restart_workers refuses workers without a nanny.
+                self.begin(
+                    self._client.scheduler.restart_workers,
+                    workers=[address],
+                    wait_for_workers=False,
+                    on_error="return",
+                    stimulus_id=f"dranking-full-{time.time()}",
+                )
 
     def _check_progress(self, so_far: Unchanged, n_left: int, n_workers: int) -> None:
         """Show what the job waits for if no task has finished since the last look.

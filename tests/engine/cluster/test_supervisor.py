@@ -10,7 +10,7 @@ from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.cluster.open_executor import open_executor
 from dranking.engine.cluster.starting.deploy import quiet
 from dranking.engine.cluster.supervisor import lost_workers
-from pipelines.benchmarks.clusters.faults import wait_for_workers
+from pipelines.benchmarks.clusters.faults import started, wait_for_workers
 from tests.engine.faults import pids
 
 
@@ -28,25 +28,43 @@ def fill(dask_worker):
     dask_worker.memory_manager.memory_pause_fraction = 1e-6
 
 
-@pytest.mark.cluster
-def test_a_worker_whose_memory_stays_full_is_restarted(cluster_and_client, caplog):
-    """Dask pauses such a worker, and leaves it the tasks that it has not begun."""
-    cluster, client = cluster_and_client
+def gather_beside_a_full_worker(client):
+    """Dask pauses a worker whose memory is full, and leaves it the tasks that it has not begun."""
     wait_for_workers(client, 2)
-    executor, before = DaskExecutor(client), pids(cluster)
-    tasks = [executor.submit(time.sleep, 0.3, name="sleep", slot=n % 2) for n in range(10)]
+    executor = DaskExecutor(client)
+    tasks = [executor.submit(triple_late, n, name="triple", slot=n % 2) for n in range(10)]
     executor.start()
     while not (busy := [address for address, keys in client.processing().items() if keys]):
         time.sleep(0.01)
     client.run(fill, workers=busy[:1])
-    with dask.config.set({"dranking.worker-seconds": 1}):
-        executor.gather(tasks)
+    with dask.config.set({"dranking.worker-seconds": 1, "dranking.task-seconds": 20}):
+        assert executor.gather(tasks) == [3 * n for n in range(10)]
+
+
+@pytest.mark.cluster
+def test_a_worker_whose_memory_stays_full_is_restarted(cluster_and_client, caplog):
+    cluster, client = cluster_and_client
+    before = pids(cluster)
+    gather_beside_a_full_worker(client)
     assert len(before & pids(cluster)) == 1
     assert "is restarted: its memory is full" in caplog.text
 
 
+@pytest.mark.cluster
+def test_a_worker_without_a_nanny_whose_memory_stays_full_is_ended(caplog):
+    with started(processes=False, protocol="tcp://") as (_, client):
+        gather_beside_a_full_worker(client)
+        assert len(client.scheduler_info()["workers"]) == 1
+    assert "is ended, and has no nanny: its memory is full" in caplog.text
+
+
 def triple(x):
     return 3 * x
+
+
+def triple_late(x):
+    time.sleep(0.3)
+    return triple(x)
 
 
 @pytest.mark.cluster
