@@ -17,7 +17,8 @@ Meanwhile a `supervisor.Supervisor` asks the scheduler about the workers, severa
   Dask computes again what the worker held.
 - A scheduler that was started here drops a worker that sent no heartbeat for
   ``dranking.worker-seconds``: Dask's setting ``distributed.scheduler.worker-ttl``, 5 minutes for
-  other schedulers. The worker's nanny starts a new process, as if the worker had died.
+  other schedulers. The worker's nanny starts a new process, as if the worker had died. Time in
+  which a scheduler in this process stood still does not count (`starting.own_pauses`).
 - The supervisor has a worker restarted whose memory has been full for so long; without a nanny, the
   worker leaves.
 - Dask gives up a task on which several workers (four, by default) died. `DaskExecutor` then runs
