@@ -23,7 +23,7 @@ Meanwhile a `supervisor.Supervisor` asks the scheduler about the workers, severa
   worker leaves.
 - Dask gives up a task on which several workers (four, by default) died. `DaskExecutor` then runs
   the task again, unless more than ``dranking.lost-workers`` workers have died on the task, or the
-  last of them died for lack of memory.
+  last of them died for lack of memory or was dropped without a heartbeat.
 - If the scheduler does not answer, no worker is left, or no task finishes, the wait ends with
   `TryAgainError` (exit code 75). The checkpoints of long trainings then serve the next run.
 
