@@ -22,7 +22,7 @@ from dranking.errors import TryAgainError, listed
 
 _LOG = logging.getLogger(__name__)
 
-LOOKS = 6
+LOOKS = 18
 """Number of times within ``dranking.worker-seconds`` that the supervisor asks about the workers."""
 
 WORKER_POLL_SECONDS = 0.1

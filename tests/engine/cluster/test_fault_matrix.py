@@ -120,7 +120,7 @@ def test_clusters_of_the_default_configuration(fault, all_jobs, undisturbed):
     with open_executor("local", {"n_workers": 2, "memory_limit": "2GiB"}) as executor:
         client, job = executor.client, all_jobs["greedy"]
         if fault == "busy":
-            keeps_busy_workers(client, 50)
+            keeps_busy_workers(client, 130)  # the scheduler looks once a minute
         else:
             deed = lambda: DEEDS[fault](client.cluster, client)  # noqa: E731
             assert (
