@@ -102,7 +102,7 @@ def _check_persisted(pieces: Sequence[Any]) -> None:
     """
     from dask._task_spec import GraphNode
 
-    graph = pieces[0].dask.to_dict()  # all pieces share it
+    graph = dict(pieces[0].dask)  # all pieces share it
     needed = {piece.key for piece in pieces}
     needed.update(*(task.dependencies for task in graph.values() if isinstance(task, GraphNode)))
     # Futures of the user are not in the graph either, and the cluster has them.
