@@ -9,7 +9,10 @@ job (default: cores, so that each worker has one thread); queue, account, wallti
 interface, and other arguments of `dask_jobqueue.SLURMCluster`. Options that all your jobs have in
 common belong in `~/.config/dask/jobqueue.yaml`. The scheduler runs in the process of the command:
 run the command where compute nodes can reach it. `timeout` must cover the time that jobs wait in
-the queue. The jobs write their output into the folder `dranking-jobs`, or log_directory.
+the queue. The jobs write their output into the folder `dranking-jobs`, or log_directory. A job that
+ends early is not submitted again, and the work goes on with the other jobs. Where jobs may meet
+their walltime, `worker_extra_args = ["--lifetime", "110m", "--lifetime-stagger", "5m"]` of
+dask-jobqueue has workers pass on what they hold before.
 
 `security = true` makes temporary certificates, which jobs read from shared_temp_directory.
 """

@@ -77,11 +77,11 @@ if TYPE_CHECKING:
     from dranking.files.places import as_place as as_place
     from dranking.fusion.fuse import FusedRun as FusedRun
     from dranking.fusion.fuse import fuse as fuse
-    from dranking.ingestion.dask_collections import to_dask_array as to_dask_array
-    from dranking.ingestion.dask_collections import to_dask_dataframe as to_dask_dataframe
     from dranking.ingestion.ingest import ingest as ingest
     from dranking.ingestion.open import open_dataset as open_dataset
     from dranking.ingestion.rows.row_rules import RowRules as RowRules
+    from dranking.ingestion.to_dask import to_dask_array as to_dask_array
+    from dranking.ingestion.to_dask import to_dask_dataframe as to_dask_dataframe
     from dranking.max_margin.bounds.caps import Caps as Caps
     from dranking.max_margin.bounds.report import risk_bounds as risk_bounds
     from dranking.max_margin.estimator import MaxMarginRanker as MaxMarginRanker
@@ -213,8 +213,8 @@ _HOME = {
     "same_class": "dranking.bilinear.texts.preferences",
     "scaled": "dranking.data.scaling",
     "text_collection": "dranking.bilinear.texts.make_collection",
-    "to_dask_array": "dranking.ingestion.dask_collections",
-    "to_dask_dataframe": "dranking.ingestion.dask_collections",
+    "to_dask_array": "dranking.ingestion.to_dask",
+    "to_dask_dataframe": "dranking.ingestion.to_dask",
     "to_model": "dranking.models.linear.pipeline",
     "tune": "dranking.tuning.search",
     "with_forms": "dranking.data.forms_dataset",

@@ -9,5 +9,5 @@ rows of a query together, `fit` and `known_values` find scalings and values for 
 query and a few numbers per segment and range of rows, never documents.
 
 `letor` reads LETOR / SVMlight text, by the loops in `kernels`; `collections` makes blocks of Dask
-collections where their partitions lie, and `dask_collections` makes Dask collections of data sets.
+collections where their partitions lie, and `to_dask` makes Dask collections of data sets.
 """

@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from dranking.kernels.machine.floats import EPSILON
 from dranking.rankrls.kernels.lqo.factor_rounding import SAFETY, sums_rounding
@@ -22,7 +21,7 @@ Array = NDArray[np.float64]
 
 def _gram_basis(sums: Array) -> Basis:
     """The basis of (n_features + 1, n_features + 1) sums of products of [X y]."""
-    values, vectors = linalg.eigh(sums[:-1, :-1])
+    values, vectors = np.linalg.eigh(sums[:-1, :-1])
     # Directions without data would divide by 0; the rows of the basis are multiplied back.
     values = np.maximum(values, max(EPSILON**2 * values[-1], np.finfo(float).tiny))
     roots = np.sqrt(values)

@@ -236,7 +236,6 @@ FEW = {
     "cli/options/cost_files.py": "80 characters of a line",
     "data/forms_dataset.py": "of the forms of features",
     "data/parquet/advice.py": "of at most 20 features, in a command",
-    "engine/cluster/attendance.py": "of hosts, cut",
     "engine/cluster/tls.py": "of four files",
     "retrain/registry/registry.py": "of models, cut",
     "retrain/stages/click_gate.py": "of four arrays",

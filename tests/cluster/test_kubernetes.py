@@ -91,6 +91,7 @@ def test_the_resource_of_a_kubernetes_cluster():
         assert env == {
             "A": "b",
             "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING": "False",
+            "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "60s",
             "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
         }
     assert scheduler["spec"]["containers"][0]["resources"]["limits"] == {"memory": "4Gi"}
@@ -123,6 +124,7 @@ def test_daskjob():
         assert all(value.startswith("/tls/") for value in files)
         assert env["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] == "True"
         assert env["DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING"] == "False"
+        assert env["DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL"] == "60s"
         assert env["DASK_DISTRIBUTED__WORKER__MEMORY__TARGET"] == "False"
     name = job["metadata"]["name"]
     address = f"tls://{name}-scheduler:8786"

@@ -175,15 +175,14 @@ def none_left(environment):
     return within(30, lambda: not answer(environment, "squeue", "-h"))
 
 
-def test_a_job_that_is_cancelled_is_submitted_anew(slurm, table, tmp_path, expected):
+def test_a_job_is_cancelled(slurm, table, tmp_path, expected):
     process = select(slurm, table, tmp_path / "w", *on_slurm())
     assert within(90, lambda: len(running_jobs(slurm)) == 2)
     time.sleep(10)
     answer(slurm, "scancel", running_jobs(slurm)[0])
     said = check(process, tmp_path / "w", expected)
-    assert "1 worker lost: SLURMCluster-" in said
-    assert "Jobs that ended early were submitted anew: SLURMCluster-" in said
-    assert len(list((tmp_path / "w" / "dranking-jobs").glob("*.out"))) == 3
+    assert "Workers lost (1): SLURMCluster-" in said
+    assert len(list((tmp_path / "w" / "dranking-jobs").glob("*.out"))) == 2
     assert none_left(slurm)
 
 
@@ -210,7 +209,7 @@ def test_ctrl_c_leaves_no_job_behind(slurm, table, tmp_path):
     assert none_left(slurm)
 
 
-def test_a_job_that_meets_its_time_limit_is_submitted_anew(slurm, table, tmp_path, expected):
+def test_a_job_meets_its_time_limit(slurm, table, tmp_path, expected):
     process = select(slurm, table, tmp_path / "w", *on_slurm())
     assert within(90, lambda: len(running_jobs(slurm)) == 2)
     time.sleep(6)
@@ -218,5 +217,5 @@ def test_a_job_that_meets_its_time_limit_is_submitted_anew(slurm, table, tmp_pat
     first = running_jobs(slurm)[0]
     answer(slurm, "scontrol", "update", f"JobId={first}", "TimeLimit=0-00:00:01")
     said = check(process, tmp_path / "w", expected)
-    assert "1 worker lost: SLURMCluster-" in said
+    assert "Workers lost (1): SLURMCluster-" in said
     assert none_left(slurm)

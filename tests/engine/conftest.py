@@ -4,11 +4,21 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from distributed import Client
 
 import dranking as dr
+from dranking.engine.cluster.starting.deploy import local_cluster
 from tests.engine.every_job import jobs
 from tests.engine.faults import CountingThreads
 from tests.models.problems import random_problem
+
+
+@pytest.fixture(scope="module")
+def client_here():
+    """A client of two workers in this process, which start at once and talk by TCP."""
+    options = {"n_workers": 2, "memory_limit": "2GiB", "processes": False, "protocol": "tcp://"}
+    with local_cluster(options) as cluster, Client(cluster, set_as_default=False) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import contextmanager
+from unittest import mock
 
 import numpy as np
 from distributed import Client
@@ -76,8 +77,27 @@ def kill(cluster, client):
 
 
 def stop(cluster, client):
-    """Stop the busiest worker: it is not dead, and does not answer."""
+    """Stop the busiest worker: it is not dead, and sends no heartbeat."""
     os.kill(busiest(cluster).pid, signal.SIGSTOP)
+
+
+@contextmanager
+def silent_workers_dropped_after(cluster, seconds):
+    """Have the scheduler look each half second for workers without heartbeats for `seconds`."""
+    scheduler = cluster.scheduler
+    before, look = scheduler.worker_ttl, scheduler.periodic_callbacks["worker-ttl"]
+    interval = look.callback_time
+
+    async def set_to(worker_ttl, milliseconds):
+        look.stop()
+        scheduler.worker_ttl, look.callback_time = worker_ttl, milliseconds
+        look.start()
+
+    # Dask waits for ten heartbeats at least, half a second each.
+    with mock.patch("distributed.scheduler.heartbeat_interval", return_value=0.1):
+        cluster.sync(set_to, seconds, 500)
+        yield
+        cluster.sync(set_to, before, interval)
 
 
 def restart(cluster, client):

@@ -23,7 +23,7 @@ def fail(message):
 def executor(request):
     if request.param == "threads":
         return ThreadExecutor(2)
-    return DaskExecutor(request.getfixturevalue("client"))
+    return DaskExecutor(request.getfixturevalue("client_here"))
 
 
 def test_results_come_in_order_and_futures_are_arguments(executor):
@@ -80,17 +80,17 @@ def test_get_executor_takes_threads_executors_and_nothing_else():
 
 
 @pytest.mark.cluster
-def test_get_executor_takes_a_client_given_or_current(client):
-    executor = get_executor(client)
+def test_get_executor_takes_a_client_given_or_current(client_here):
+    executor = get_executor(client_here)
     assert isinstance(executor, DaskExecutor)
     assert executor.n_slots == 2
     assert isinstance(get_executor(), ThreadExecutor)
-    with client.as_current():
+    with client_here.as_current():
         assert isinstance(get_executor(), DaskExecutor)
 
 
 @pytest.mark.cluster
-def test_large_data_travels_without_a_warning(client):
-    executor = get_executor(client)
+def test_large_data_travels_without_a_warning(client_here):
+    executor = get_executor(client_here)
     [size] = executor.gather([executor.submit(len, bytes(20_000_000), name="size")])
     assert size == 20_000_000

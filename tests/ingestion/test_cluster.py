@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import dranking as dr
-from dranking.engine.cluster import stuck_workers
 from dranking.files.places import as_place
 from dranking.files.reading import exists
 from dranking.ingestion import exchange_rows, ingest_plan, open_rows, order_rows
 from dranking.models import write_scores
 from pipelines.benchmarks.clusters.faults import FaultInjector, random_kills, signal_worker
+from tests.engine.faults import silent_workers_dropped_after
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 
@@ -96,13 +96,12 @@ def test_workers_are_lost_amid_exchange_and_write(lake, expected, tmp_path, clus
     ("form", "where"), [("text", "disk"), ("parquet", "disk"), ("parquet", "store")]
 )
 def test_ten_workers_are_killed_and_two_stopped(
-    lake, expected, tmp_path, monkeypatch, cluster_and_client, form, where, bucket, s3_server
+    lake, expected, tmp_path, cluster_and_client, form, where, bucket, s3_server
 ):
     """Workers are lost before tasks of every stage; two more stop, and are given up.
 
     With the output in a store, what is exchanged lies there as well.
     """
-    monkeypatch.setattr(stuck_workers, "HEARTBEATS", 2)
     cluster, client = cluster_and_client
     counted = FaultInjector(client, {})
     options = {"endpoint_url": s3_server, "key": "test", "secret": "test-secret"}
@@ -117,7 +116,10 @@ def test_ten_workers_are_killed_and_two_stopped(
             signal_worker, cluster, client, int(rng.integers(2)), signal.SIGSTOP
         )
     executor = FaultInjector(client, faults)
-    with dask.config.set({"dranking.worker-seconds": 2, "dranking.lost-workers": 100}):
+    with (
+        silent_workers_dropped_after(cluster, 6),
+        dask.config.set({"dranking.lost-workers": 100}),
+    ):
         assert stored(lake, folder / "d", form, executor) == expected
     assert not executor.faults
     assert len(killed) == 10
@@ -129,7 +131,6 @@ def test_ten_workers_are_killed_and_two_stopped_amid_scores(
     lake, threads, tmp_path, monkeypatch, cluster_and_client
 ):
     """The folder of scores is that of threads, in every bit."""
-    monkeypatch.setattr(stuck_workers, "HEARTBEATS", 2)
     monkeypatch.setattr(write_scores, "BLOCKS_PER_PART", 1)
     cluster, client = cluster_and_client
     data, _ = dr.ingest(
@@ -143,7 +144,10 @@ def test_ten_workers_are_killed_and_two_stopped_amid_scores(
     for task in at[10:]:
         faults[None, task] = partial(signal_worker, cluster, client, 0, signal.SIGSTOP)
     executor = FaultInjector(client, faults)
-    with dask.config.set({"dranking.worker-seconds": 2, "dranking.lost-workers": 100}):
+    with (
+        silent_workers_dropped_after(cluster, 6),
+        dask.config.set({"dranking.lost-workers": 100}),
+    ):
         dr.write_scores(model, data, tmp_path / "scores", executor=executor)
     assert not executor.faults
     assert len(killed) == 10

@@ -15,12 +15,15 @@ Meanwhile a `supervisor.Supervisor` asks the scheduler about the workers, severa
 
 - Dask itself notices a worker process that died. The nanny of the worker starts a new process, and
   Dask computes again what the worker held.
-- If a worker has neither answered nor worked for ``dranking.worker-seconds``, or if its memory has
-  been full for so long, `stuck_workers` removes the worker from the scheduler. The job then
-  continues as if the worker had died.
+- A scheduler that was started here drops a worker that sent no heartbeat for
+  ``dranking.worker-seconds``: Dask's setting ``distributed.scheduler.worker-ttl``, 5 minutes for
+  other schedulers. The worker's nanny starts a new process, as if the worker had died. Time in
+  which a scheduler in this process stood still does not count (`starting.own_pauses`).
+- The supervisor has a worker restarted whose memory has been full for so long; without a nanny, the
+  worker leaves.
 - Dask gives up a task on which several workers (four, by default) died. `DaskExecutor` then runs
   the task again, unless more than ``dranking.lost-workers`` workers have died on the task, or the
-  last of them died for lack of memory.
+  last of them died for lack of memory or was dropped without a heartbeat.
 - If the scheduler does not answer, no worker is left, or no task finishes, the wait ends with
   `TryAgainError` (exit code 75). The checkpoints of long trainings then serve the next run.
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.cluster.deadlines import DeadlineError, exit_in_time, within
 from dranking.engine.cluster.starting.dask_settings import COMPILING
+from dranking.engine.cluster.starting.own_pauses import leave_out_own_pauses
 from dranking.engine.cluster.supervisor import Supervisor
 from dranking.errors import TryAgainError, UsageError
 from dranking.kernels.machine.first_use import say_once
@@ -52,6 +53,7 @@ def connect(cluster: Any, name: str, access: Access) -> Iterator[DaskExecutor]:
         If the scheduler does not answer, or has too few workers.
     """
     client = _client(cluster, name, access)
+    leave_out_own_pauses(cluster)
     with exit_in_time(client, client, f"the client of {name}"):
         Supervisor(client, "").wait_for_workers(
             access.min_workers, access.seconds, "change timeout and min_workers"

@@ -22,6 +22,9 @@ CLOSED = ("closing", "closed")
 OUT_OF_MEMORY = "worker-restart-memory"
 """Topic under which Dask's scheduler logs workers that were killed for their use of memory."""
 
+SILENT = "worker-ttl-timed-out"
+"""The action that Dask's scheduler logs when it drops workers that sent no heartbeat."""
+
 LOST_INPUTS = "lost dependencies"
 """The reason for which Dask cancels a task whose inputs the cluster does not have any more."""
 
@@ -143,7 +146,7 @@ class DaskExecutor:
                     n_left=partial(len, asked),
                 )
                 return workers, answers
-            except OSError:  # a worker was lost, or given up, before it answered
+            except OSError:  # a worker was lost before it answered
                 if self._client.status != "running":
                     raise self._supervisor.lost() from None
 
@@ -205,7 +208,7 @@ class DaskExecutor:
         """Wait for tasks and return their results in order; after an error no task starts any more.
 
         Workers may be lost meanwhile, and others may join. Results of a lost worker are computed
-        again. A worker that neither dies nor answers is given up, see `Supervisor.wait`.
+        again. The scheduler drops a worker that is silent, see `dask_settings`.
 
         Raises
         ------
@@ -252,7 +255,7 @@ class DaskExecutor:
         Raises
         ------
         TryAgainError
-            If the last of these workers ran out of memory, or if more than
+            If the last of these workers ran out of memory or sent no heartbeat, or if more than
             ``dranking.lost-workers`` workers have died on the task.
         """
         key, worker = str(error.task), error.last_worker.address
@@ -264,6 +267,13 @@ class DaskExecutor:
                     f"{died}, the last for lack of memory: its limit is "
                     f"{format_bytes(error.last_worker.memory_limit)}. Give the workers more "
                     "memory, or the job a smaller memory limit, and run again."
+                )
+            if seconds := self._seconds_of_silence(worker):
+                raise TryAgainError(
+                    f"{died}, the last because it sent no heartbeat for {seconds:g} s. A task "
+                    "that holds Python's lock for longer, in one call of native code, needs a "
+                    "larger dranking.worker-seconds; on a cluster that runs already, a larger "
+                    "distributed.scheduler.worker-ttl of its scheduler."
                 )
             if self._deaths[key] > setting("lost-workers"):
                 raise TryAgainError(
@@ -281,6 +291,16 @@ class DaskExecutor:
         """Whether a worker was stopped because its memory was full."""
         events = self._supervisor.ask(self._client.scheduler.events, topic=OUT_OF_MEMORY)
         return worker in self._supervisor.full or worker in {event["worker"] for _, event in events}
+
+    def _seconds_of_silence(self, worker: str) -> float:
+        """Time without a heartbeat after which the scheduler dropped a worker; 0 if it did not."""
+        events = self._supervisor.ask(self._client.scheduler.events, topic="scheduler")
+        of_worker = (
+            event["ttl"]
+            for _, event in events
+            if event.get("action") == SILENT and worker in event["workers"]
+        )
+        return next(of_worker, 0.0)
 
     def cancel(self, tasks: Sequence[Any]) -> None:
         """Cancel tasks and the tasks that they wait for; results of running tasks are dropped."""

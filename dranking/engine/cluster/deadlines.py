@@ -5,7 +5,7 @@ environment such as `DASK_DRANKING__WORKER_SECONDS`.
 
 | setting | default | what ends at the deadline |
 |---|---|---|
-| `dranking.worker-seconds` | 30 | a worker that neither answers nor works; its tasks move |
+| `dranking.worker-seconds` | 60 | a worker that is silent or full; its tasks move |
 | `dranking.no-workers-seconds` | 300 | a job without any worker |
 | `dranking.scheduler-seconds` | 30 | a job whose scheduler does not answer |
 | `dranking.task-seconds` | 3600 | a job none of whose tasks finishes in this time |
@@ -34,7 +34,9 @@ T = TypeVar("T")
 DEFAULTS = {
     "start-seconds": 300.0,
     "stop-seconds": 60.0,
-    "worker-seconds": 30.0,
+    # One call of native code may hold Python's lock for half a minute; the worker would be dropped
+    # for nothing, again and again. Processes that end are noticed at once.
+    "worker-seconds": 60.0,
     "no-workers-seconds": 300.0,
     "scheduler-seconds": 30.0,
     "task-seconds": 3600.0,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+import codecs
+import locale
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.executor import Executor
@@ -33,8 +36,8 @@ def performance_report(
     Raises
     ------
     UsageError
-        If the executor has no cluster, if bokeh is missing where the scheduler runs, or if the file
-        exists.
+        If the executor has no cluster, if bokeh is missing where the scheduler runs, if the
+        scheduler's locale is not UTF-8, or if the file exists.
     """
     if path is None:
         yield
@@ -45,34 +48,36 @@ def performance_report(
             "starts a cluster on this machine), or leave the performance report out."
         )
     check_output_file(path, overwrite)
-    ready, last_count = executor.ask(executor.client.run_on_scheduler, _state(), asynchronous=True)
-    if not ready:
+    try:
+        executor.ask(executor.client.run_on_scheduler, version, "bokeh", asynchronous=True)
+    except PackageNotFoundError as error:
         raise UsageError(
             "a performance report needs bokeh where the scheduler runs: pip install bokeh."
-        )
-    start = time.time()
-    executor.ask(executor.client.scheduler.get_task_stream, start=0, stop=0)  # from now on
-    yield
-    page: str = executor.ask(
-        executor.client.scheduler.performance_report,
-        start=start,
-        last_count=last_count,
-        code="",
-        mode="inline",
-    )
-    atomic_write(path, page, overwrite)
+        ) from error
+    _check_encoding(executor)
+    import distributed
+
+    with TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        report = distributed.performance_report(str(page), mode="inline")
+        # As a plain context manager, it would wait without end for a scheduler that is lost.
+        with executor.client.as_current():
+            executor.ask(report.__aenter__)
+        yield
+        with executor.client.as_current():
+            executor.ask(report.__aexit__, None, None, None, code="")
+        atomic_write(path, page.read_bytes(), overwrite)
 
 
-def _state() -> Callable[..., Any]:
-    """A function that runs on the scheduler.
+def _check_encoding(executor: DaskExecutor) -> None:
+    """Raise UsageError unless the scheduler's Python reads files as UTF-8.
 
-    The function travels as code because it is nested: the scheduler may not have this package.
+    There, Dask reads the page that bokeh has written in UTF-8, after all work is done.
     """
-
-    def state(dask_scheduler: Any) -> tuple[bool, int]:
-        """Whether bokeh is there, and the number of measurements that the scheduler has made."""
-        from importlib.util import find_spec
-
-        return find_spec("bokeh") is not None, dask_scheduler.monitor.count
-
-    return state
+    ask = executor.client.run_on_scheduler
+    encoding = executor.ask(ask, locale.getpreferredencoding, False, asynchronous=True)
+    if codecs.lookup(encoding).name != "utf-8":
+        raise UsageError(
+            f"a performance report needs UTF-8 where the scheduler runs, and its locale is that of "
+            f"{encoding}: set PYTHONUTF8=1 there, or leave the performance report out."
+        )

@@ -1,28 +1,28 @@
 """Waiting for a Dask cluster: every wait has a deadline, and meanwhile the workers are watched.
 
-Dask itself notices workers that die. Dask waits without end for a worker that is stopped, for a
-worker that is paused because its memory is full, for a scheduler that hangs, and for workers if
-there are none.
+Dask itself notices workers that die, and drops workers that are silent for its worker-ttl. Dask
+waits without end for a worker that is paused because its memory is full, for a scheduler that
+hangs, and for workers if there are none.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any
 
-from dranking.engine.cluster.attendance import Attendance
-from dranking.engine.cluster.batch_jobs import BatchJobs
 from dranking.engine.cluster.deadlines import Unchanged, setting
-from dranking.engine.cluster.stuck_workers import StuckWorkers
 from dranking.engine.cluster.versions import check_versions
 from dranking.engine.progress import report
-from dranking.errors import TryAgainError
+from dranking.errors import TryAgainError, listed
 
-LOOKS = 6
+_LOG = logging.getLogger(__name__)
+
+LOOKS = 18
 """Number of times within ``dranking.worker-seconds`` that the supervisor asks about the workers."""
 
 WORKER_POLL_SECONDS = 0.1
@@ -37,21 +37,20 @@ class Supervisor:
         A `distributed.Client`.
     mark
         Text that the keys of all tasks of the job contain.
+
+    Attributes
+    ----------
+    full
+        Addresses of workers that were restarted because their memory was full.
     """
 
     def __init__(self, client: Any, mark: str) -> None:
         self._client = client
         self._address = client.scheduler.address
         self._mark = mark
-        self._stuck = StuckWorkers(client, mark)
-        self._attendance = Attendance()
-        self._jobs = BatchJobs(client.cluster)
+        self._present: dict[str, str] = {}
+        self.full: set[str] = set()
         self._next_look = time.monotonic() + seconds_between_looks()
-
-    @property
-    def full(self) -> set[str]:
-        """Addresses of workers that were given up because their memory was full."""
-        return self._stuck.full
 
     def ask(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call an asynchronous method of the client or its scheduler and return its result.
@@ -120,9 +119,7 @@ class Supervisor:
             time.sleep(WORKER_POLL_SECONDS)
 
     def _n_running(self) -> int:
-        workers = self.workers().values()
-        self._jobs.look({str(worker["name"]) for worker in workers})
-        return sum(worker["status"] == "running" for worker in workers)
+        return sum(worker["status"] == "running" for worker in self.workers().values())
 
     def wait(
         self,
@@ -134,7 +131,7 @@ class Supervisor:
     ) -> Any:
         """Like `ask`, but wait however long the answer takes, as long as there is progress.
 
-        Meanwhile, workers that are stuck are given up. Dask then moves their tasks elsewhere.
+        Meanwhile, workers whose memory stays full are restarted. Dask moves their tasks elsewhere.
 
         Parameters
         ----------
@@ -190,7 +187,7 @@ class Supervisor:
         return asyncio.run_coroutine_threadsafe(call(), loop)
 
     def _look_after_workers(self, so_far: Unchanged) -> int:
-        """Give up workers that are stuck, and tell the user about workers that leave and come.
+        """Tell the user about lost workers, and restart workers whose memory stays full.
 
         Returns
         -------
@@ -205,8 +202,10 @@ class Supervisor:
         """
         self._next_look = time.monotonic() + seconds_between_looks()
         workers = self.workers()
-        self._attendance.look(workers)
-        self._jobs.look({str(worker["name"]) for worker in workers.values()})
+        before = self._present
+        self._present = {at: f"{each['name']} on {each['host']}" for at, each in workers.items()}
+        if lost := [name for address, name in before.items() if address not in workers]:
+            _LOG.warning("%s", lost_workers(lost, len(workers)))
         check_versions(self.ask, self._client, workers)
         alone = so_far.seconds("workers", bool(workers))
         if not workers and alone > setting("no-workers-seconds"):
@@ -214,8 +213,38 @@ class Supervisor:
                 f"the Dask cluster of {self._address} has had no worker for {alone:.0f} s "
                 "(dranking.no-workers-seconds); run again when it has workers."
             )
-        self._stuck.give_up(self, so_far, workers)
+        self._restart_full(so_far, workers)
         return len(workers)
+
+    def _restart_full(self, so_far: Unchanged, workers: Mapping[str, Any]) -> None:
+        """End the workers of this job that stay paused: their memory is full.
+
+        Nannies start them again; workers without a nanny leave the cluster.
+        """
+        limit = setting("worker-seconds")
+        paused = [
+            address
+            for address, worker in workers.items()
+            if so_far.seconds((address, "status"), worker["status"]) > limit
+            and worker["status"] == "paused"
+            and address not in self.full
+        ]
+        if not paused:
+            return
+        tasks = self.ask(self._client.scheduler.processing)
+        for address in paused:
+            if any(self._mark in str(key) for key in tasks.get(address, ())):
+                deed = "restarted" if workers[address]["nanny"] else "ended, and has no nanny"
+                _LOG.warning("Worker %s is %s: its memory is full.", address, deed)
+                self.full.add(address)
+                # Client.restart_workers refuses workers without a nanny.
+                self.begin(
+                    self._client.scheduler.restart_workers,
+                    workers=[address],
+                    wait_for_workers=False,
+                    on_error="return",
+                    stimulus_id=f"dranking-full-{time.time()}",
+                )
 
     def _check_progress(self, so_far: Unchanged, n_left: int, n_workers: int) -> None:
         """Show what the job waits for if no task has finished since the last look.
@@ -259,6 +288,18 @@ class Supervisor:
 def seconds_between_looks() -> float:
     """Seconds from one question about the workers to the next."""
     return setting("worker-seconds") / LOOKS
+
+
+def lost_workers(lost: Sequence[str], n_left: int) -> str:
+    """The line about workers that have left, and about what follows."""
+    follows = f"The job goes on with {n_left}, and does the lost work again."
+    if not n_left:
+        follows = (
+            f"The job waits {setting('no-workers-seconds'):g} s for a worker "
+            "(dranking.no-workers-seconds) and then ends. If it was given a checkpoint, running "
+            "the same command again continues from there."
+        )
+    return f"Workers lost ({len(lost)}): {listed(lost)}. {follows}"
 
 
 def task_name(key: str) -> str:

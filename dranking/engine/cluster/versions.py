@@ -7,26 +7,24 @@ do not name the version, or changes the last digits of a result.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-from dranking.errors import UsageError
+from dranking.engine.cluster.deadlines import setting
+from dranking.errors import UsageError, listed
 
 Ask: TypeAlias = Callable[..., Any]
 """`dranking.engine.cluster.supervisor.Supervisor.ask`."""
 
 PACKAGES = ("dranking", "dask", "distributed", "numpy", "numba")
-"""Packages whose versions must be equal."""
+"""Packages whose whole versions must be equal; of Python the first two numbers."""
 
-COMPARED = ("python", *PACKAGES)
-"""Versions that must be equal: the packages' whole versions, and Python's without its third number.
-Dask tells Python's version unasked; asked for it, Dask looks for a package of that name."""
+ANSWER_SHARE = 1 / 3
+"""Share of ``dranking.scheduler-seconds`` that workers have to tell their versions.
 
-ANSWER_SECONDS = 10.0
-"""Time that workers have to tell their versions."""
-
-MAX_NAMED_HOSTS = 5
+They may be asked twice before `ask` takes the scheduler for lost.
+"""
 
 _equal_workers: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 """Addresses of the workers of each client that were compared and found equal."""
@@ -35,37 +33,21 @@ _equal_workers: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 def check_versions(ask: Ask, client: Any, workers: Collection[str]) -> None:
     """Compare the versions of workers that have not been compared yet with those of this process.
 
-    Workers answer through Dask's own message for versions, which needs neither this package nor
-    the same Python on them.
-
-    Parameters
-    ----------
-    ask
-        Calls an asynchronous method of the client's scheduler, under a deadline.
-    client
-        A `distributed.Client`.
-    workers
-        Addresses of the workers. A worker that leaves meanwhile is passed over. If a worker is
-        stopped and does not answer, the comparison is left to the next call.
+    The comparison of a worker that does not answer, because it is stopped or busy, is left to the
+    next call.
 
     Raises
     ------
     UsageError
         If a worker has another version; the message names versions and hosts.
     """
+    from distributed.versions import get_versions
+
     equal = _equal_workers.setdefault(client, set())
-    if not (new := sorted(set(workers) - equal)):
+    if equal.issuperset(workers):
         return
-    answers = ask(
-        _soon,
-        client.scheduler.broadcast,
-        msg={"op": "versions", "packages": list(PACKAGES)},
-        workers=new,
-        on_error="ignore",
-    )
-    found = {address: _compared(answer) for address, answer in answers.items()}
-    differing = differences(here(), found)
-    if differing:
+    found = ask(_versions, client, sorted({*workers} - equal))
+    if differing := differences(get_versions(packages=PACKAGES), found):
         raise UsageError(
             "the workers have other versions than this process: "
             + "; ".join(differing)
@@ -74,57 +56,53 @@ def check_versions(ask: Ask, client: Any, workers: Collection[str]) -> None:
     equal.update(found)
 
 
-async def _soon(method: Callable[..., Any], **how: Any) -> dict[str, Any]:
-    """Answers of workers by address; none if a worker is silent for `ANSWER_SECONDS`."""
+async def _versions(client: Any, workers: Sequence[str]) -> dict[str, Any]:
+    """Dask's answers about the workers by address, without those of workers that are silent."""
+    message = {"op": "versions", "packages": list(PACKAGES)}
+    answer = client.scheduler.broadcast(msg=message, workers=workers, on_error="ignore")
     try:
-        answers: dict[str, Any] = await asyncio.wait_for(method(**how), ANSWER_SECONDS)
+        found: dict[str, Any] = await asyncio.wait_for(
+            answer, ANSWER_SHARE * setting("scheduler-seconds")
+        )
+        return found
     except TimeoutError:
-        return {}
-    return answers
+        if len(workers) == 1:
+            return {}
+    # One answer to all came late: each worker is asked on a connection of its own.
+    apart = await asyncio.gather(*(_versions(client, [worker]) for worker in workers))
+    return {address: each for answers in apart for address, each in answers.items()}
 
 
-def here() -> dict[str, str | None]:
-    """The versions in this process, by the names of `COMPARED`; None if not installed."""
-    from distributed.versions import get_versions
-
-    return _compared(get_versions(PACKAGES))
-
-
-def differences(
-    ours: Mapping[str, str | None], workers: Mapping[str, Mapping[str, str | None]]
-) -> list[str]:
+def differences(ours: Mapping[str, Any], workers: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """One phrase for each version on workers that differs from the version in this process.
 
     Parameters
     ----------
     ours
-        Versions in this process.
+        Dask's answer about this process.
     workers
-        Versions by the address of each worker.
+        Dask's answers about the workers, by address.
     """
-    groups: dict[tuple[str, str | None], list[str]] = {}
-    for address, versions in workers.items():
-        for name in COMPARED:
-            if versions[name] != ours[name]:
-                groups.setdefault((name, versions[name]), []).append(address)
+    groups: dict[tuple[str, str | None, str | None], list[str]] = {}
+    for address, answer in workers.items():
+        for name in ("python", *PACKAGES):
+            there, here = _version(answer, name), _version(ours, name)
+            if there != here:
+                groups.setdefault((name, there, here), []).append(address)
     return [
-        f"{name} {version or 'is not installed'} on {_hosts(addresses)}, "
-        f"{ours[name] or 'not installed'} here"
-        for (name, version), addresses in groups.items()
+        f"{name} {there or 'is not installed'} on {_hosts(addresses)}, "
+        f"{here or 'not installed'} here"
+        for (name, there, here), addresses in groups.items()
     ]
 
 
+def _version(answer: Mapping[str, Any], name: str) -> str | None:
+    """The part of a version that is compared; None if the package is not installed."""
+    version: str | None = answer["packages"].get(name)
+    return ".".join(str(version).split(".")[:2]) if name == "python" else version
+
+
 def _hosts(addresses: Collection[str]) -> str:
-    """The hosts of some workers, each once."""
-    hosts = list(
-        dict.fromkeys(address.split("://")[-1].rpartition(":")[0] for address in addresses)
-    )
-    more = f" and {len(hosts) - MAX_NAMED_HOSTS} more hosts" if len(hosts) > MAX_NAMED_HOSTS else ""
-    return ", ".join(hosts[:MAX_NAMED_HOSTS]) + more
-
-
-def _compared(answer: Mapping[str, Any]) -> dict[str, str | None]:
-    """The versions to compare, taken from Dask's answer."""
-    versions = {name: answer["packages"].get(name) for name in COMPARED}
-    versions["python"] = ".".join(str(versions["python"]).split(".")[:2])
-    return versions
+    """The first hosts of some workers, each once, and the number of the others."""
+    hosts = (address.split("://")[-1].rpartition(":")[0] for address in addresses)
+    return listed(list(dict.fromkeys(hosts)))

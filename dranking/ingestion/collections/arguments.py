@@ -26,7 +26,6 @@ from dranking.data.tables.columns import DASK_FRAME, find_layout
 from dranking.errors import DataError, UsageError
 from dranking.ingestion.collections.known_arrays import check_known
 from dranking.ingestion.collections.partitions import ChunkForm, make_part
-from dranking.ingestion.collections.persisted_frames import check_persisted
 
 _ARGUMENTS = {QID: "qid", RELEVANCE: "y"}
 
@@ -80,7 +79,6 @@ def partitions_of(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
     """
     if not is_dask_frame(X):
         return _of_arrays(X, y, qid, compute)
-    check_persisted(X)
     for name, value in (("y", y), ("qid", qid)):
         if not (value is None or isinstance(value, str)):
             raise UsageError(
@@ -91,7 +89,37 @@ def partitions_of(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
     roles = Roles(qid=qid, relevance=y)
     frame = _with_index_as_column(X, roles.qid)
     _check_there(frame, roles)
-    return Partitions(_parts(frame.to_delayed(), roles), roles)
+    pieces = frame.to_delayed()
+    _check_persisted(pieces)
+    return Partitions(_parts(pieces, roles), roles)
+
+
+def _check_persisted(pieces: Sequence[Any]) -> None:
+    """Raise DataError if a frame needs partitions that Dask has not stored with their neighbours.
+
+    When Dask persists a DataFrame that is read with fewer columns and has no further step, small
+    files become one partition, and the DataFrame keeps its number of partitions (issue 12488).
+    """
+    from dask._task_spec import GraphNode
+
+    graph = dict(pieces[0].dask)  # all pieces share it
+    needed = {piece.key for piece in pieces}
+    needed.update(*(task.dependencies for task in graph.values() if isinstance(task, GraphNode)))
+    # Futures of the user are not in the graph either, and the cluster has them.
+    stored = {_collection_name(key) for key in graph}
+    missing = [key for key in needed - graph.keys() if _collection_name(key) in stored]
+    if missing:
+        raise DataError(
+            f"the dask DataFrame was persisted, and Dask has not stored {len(missing)} of the "
+            "partitions that it names: frame.compute() fails too (issue 12488 of Dask: persist() "
+            "right after read_parquet with fewer columns). Put a step between the two: "
+            "frame.map_partitions(lambda part: part).persist()."
+        )
+
+
+def _collection_name(key: Any) -> Any:
+    """The name that the keys of all partitions of a collection begin with."""
+    return key[0] if isinstance(key, tuple) else key
 
 
 def _check_there(frame: Any, roles: Roles) -> None:

@@ -360,7 +360,7 @@ def ridge_weights(gram: Array, products: Array, regularization: float) -> Array:
     if not failed and factor.diagonal().min() ** 2 > rounding:
         weights = scale * linalg.lapack.dpotrs(factor, scale * products, lower=True)[0]
         return weights
-    values, vectors = linalg.eigh(shifted)
+    values, vectors = np.linalg.eigh(shifted)
     kept = values > rounding * values[-1]
     values, vectors = values[kept], vectors[:, kept]
     weights = scale * (vectors @ ((vectors.T @ (scale * products)) / values))

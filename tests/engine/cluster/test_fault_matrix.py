@@ -20,15 +20,24 @@ checkpoint start again after a lost scheduler.
 """
 
 import itertools
+import subprocess
+import sys
 import time
 
-import dask
 import pytest
 
-from dranking.engine.cluster import stuck_workers
+from dranking.engine.cluster.open_executor import open_executor
 from dranking.errors import TryAgainError
 from pipelines.benchmarks.clusters.faults import GATHER, FaultInjector, wait_for_workers
-from tests.engine.faults import exhaust, kill, pids, restart, scheduler_process, stop
+from tests.engine.faults import (
+    exhaust,
+    kill,
+    pids,
+    restart,
+    scheduler_process,
+    silent_workers_dropped_after,
+    stop,
+)
 
 pytestmark = [
     pytest.mark.cluster,
@@ -56,10 +65,9 @@ def cells(faults):
 
 
 @pytest.fixture
-def soon(monkeypatch):
-    """A worker is given up after two seconds."""
-    monkeypatch.setattr(stuck_workers, "HEARTBEATS", 2)
-    with dask.config.set({"dranking.worker-seconds": 2}):
+def soon(cluster_and_client):
+    """A worker is dropped after five seconds without a heartbeat."""
+    with silent_workers_dropped_after(cluster_and_client[0], 5):
         yield
 
 
@@ -76,23 +84,48 @@ def test_a_worker_is_lost(name, fault, all_jobs, undisturbed, cluster_and_client
     assert len(before & pids(cluster)) == 1
 
 
-async def burn():
-    """Hold Python's lock without a pause, so that the worker sends no heartbeat."""
-    end = time.monotonic() + 5
+def burn(seconds):
+    """Hold Python's lock, but for the moments in which Python hands it on."""
+    end, n = time.monotonic() + seconds, 0
     while time.monotonic() < end:
-        pass
+        n += 1
+    return min(n, 1)
+
+
+def keeps_busy_workers(client, seconds):
+    """Each worker is at work for some seconds on cores that others load; no worker is dropped."""
+    wait_for_workers(client, 2)
+    before = set(client.scheduler_info()["workers"])
+    executor = FaultInjector(client, {})
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    try:
+        tasks = [executor.submit(burn, seconds, name="burn", slot=slot) for slot in (0, 1)]
+        assert executor.gather(tasks) == [1, 1]
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert set(client.scheduler_info()["workers"]) == before
 
 
 @pytest.mark.usefixtures("soon")
-def test_a_worker_that_is_silent_but_works_is_not_given_up(cluster_and_client):
-    """For example a worker that compiles, or loads libraries from slow storage."""
-    cluster, client = cluster_and_client
-    wait_for_workers(client, 2)
-    before = pids(cluster)
-    executor = FaultInjector(client, {})
-    client.run(burn, wait=False)
-    assert executor.gather([executor.submit(abs, -5, name="abs")]) == [5]
-    assert pids(cluster) == before
+def test_a_busy_worker_is_not_dropped(cluster_and_client):
+    keeps_busy_workers(cluster_and_client[1], 7)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("fault", ["killed", "stopped", "busy"])
+def test_clusters_of_the_default_configuration(fault, all_jobs, undisturbed):
+    with open_executor("local", {"n_workers": 2, "memory_limit": "2GiB"}) as executor:
+        client, job = executor.client, all_jobs["greedy"]
+        if fault == "busy":
+            keeps_busy_workers(client, 130)  # the scheduler looks once a minute
+        else:
+            deed = lambda: DEEDS[fault](client.cluster, client)  # noqa: E731
+            assert (
+                job.run(FaultInjector(client, {(job.task, 4): deed})) == undisturbed("greedy").bits
+            )
 
 
 @pytest.mark.exhaustive

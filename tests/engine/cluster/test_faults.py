@@ -20,7 +20,7 @@ from pipelines.benchmarks.clusters.faults import (
     started,
     wait_for_workers,
 )
-from tests.engine.faults import scheduler_process
+from tests.engine.faults import scheduler_process, silent_workers_dropped_after
 from tests.models.problems import random_problem
 from tests.rankrls.greedy.wrong_upcoming import WrongPredictor
 
@@ -118,6 +118,20 @@ def test_a_task_without_enough_memory_is_told_so():
         executor = FaultInjector(client, {})
         with pytest.raises(TryAgainError, match="'hoard', the last for lack of memory: its limit"):
             executor.gather([executor.submit(hoard, 2 * 10**9, name="hoard")])
+
+
+def hold_lock(n):
+    """One call of native code, which lets no other thread of the worker run."""
+    return sum(range(n))
+
+
+def test_a_task_that_keeps_its_worker_from_sending_heartbeats_is_told():
+    told = r"1 workers died while running 'hold', .* it sent no heartbeat for 1 s\. .*Python's lock"
+    with started(1) as (cluster, client), silent_workers_dropped_after(cluster, 1):
+        give_up_at_once(client)
+        executor = FaultInjector(client, {})
+        with pytest.raises(TryAgainError, match=told):
+            executor.gather([executor.submit(hold_lock, 10**10, name="hold")])
 
 
 def die(times, folder):

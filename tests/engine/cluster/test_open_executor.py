@@ -2,8 +2,11 @@
 
 import json
 import socket
+import time
 from types import SimpleNamespace
+from unittest import mock
 
+import dask
 import pytest
 from distributed.comm import registry, tcp
 
@@ -25,8 +28,8 @@ def test_threads():
 
 
 @pytest.mark.cluster
-def test_an_address_and_a_scheduler_file(client, tmp_path):
-    address = client.scheduler.address
+def test_an_address_and_a_scheduler_file(client_here, tmp_path):
+    address = client_here.scheduler.address
     assert run(address) == [15]
     file = tmp_path / "scheduler.json"
     file.write_text(json.dumps({"address": address}))
@@ -41,7 +44,35 @@ def test_a_python_file(tmp_path):
         "def make_cluster(options):\n"
         "    return LocalCluster(processes=False, dashboard_address='127.0.0.1:0', **options)\n"
     )
-    assert run(str(script), {"n_workers": 1}) == [15]
+    with (
+        dask.config.set({"dranking.worker-seconds": 7}),
+        open_executor(str(script), {"n_workers": 1}) as executor,
+    ):
+        assert executor.gather([executor.submit(triple, 5, name="triple")]) == [15]
+        assert executor.client.cluster.scheduler.worker_ttl == 7
+
+
+@pytest.mark.cluster
+def test_a_scheduler_that_pauses_does_not_drop_its_workers():
+    """As one does whose process is suspended, or in native code that holds Python's lock."""
+
+    async def pause():
+        time.sleep(0.8)
+
+    options = {"n_workers": 2, "processes": False, "protocol": "tcp://"}
+    with (
+        dask.config.set({"dranking.worker-seconds": 0.4}),
+        # Dask waits for ten heartbeats at least, half a second each.
+        mock.patch("distributed.scheduler.heartbeat_interval", return_value=0.04),
+        open_executor("local", options) as executor,
+    ):
+        cluster = executor.client.cluster
+        before = set(cluster.scheduler.workers)
+        for _ in range(2):
+            cluster.sync(pause)
+            time.sleep(0.2)
+        assert set(cluster.scheduler.workers) == before
+        assert len(before) == 2
 
 
 def test_nobody_answers(monkeypatch):

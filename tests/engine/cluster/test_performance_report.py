@@ -1,6 +1,7 @@
 """What Dask shows of a job: names of tasks, and its performance report."""
 
-import importlib.util
+import importlib.metadata
+import locale
 
 import pytest
 
@@ -24,23 +25,23 @@ def data(tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_tasks_are_named_by_what_they_do(data, client):
+def test_tasks_are_named_by_what_they_do(data, client_here):
     """The dashboard groups and colours tasks by the beginning of their keys."""
-    dr.GreedyRankRLS(3, 2.0).fit(data, executor=client)
-    dr.SPD(0.01, sgd=dr.SGD(n_epochs=1, steps_per_epoch=100)).fit(data, executor=client)
-    names = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
+    dr.GreedyRankRLS(3, 2.0).fit(data, executor=client_here)
+    dr.SPD(0.01, sgd=dr.SGD(n_epochs=1, steps_per_epoch=100)).fit(data, executor=client_here)
+    names = client_here.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
     steps = {"load", "moments", "gram-rows", "update", "sum-scores", "spd-epoch", "objective"}
     assert steps <= names
 
 
-def test_a_report_is_written_when_the_job_has_ended(data, client, tmp_path):
+def test_a_report_is_written_when_the_job_has_ended(client_here, tmp_path):
     pytest.importorskip("bokeh")
     page = tmp_path / "report.html"
-    executor = get_executor(client)
+    executor = get_executor(client_here)
     with performance_report(executor, page):
-        dr.RankRLS(2.0, solver="cg").fit(data, executor=executor)
+        assert executor.gather([executor.submit(abs, -5, name="abs")]) == [5]
         assert not page.exists()
-    assert "<title>Dask Performance Report" in page.read_text()
+    assert "<title>Dask Performance Report" in page.read_text("utf-8")
     with (
         pytest.raises(UsageError, match=r"report.html"),
         performance_report(executor, page),
@@ -48,7 +49,7 @@ def test_a_report_is_written_when_the_job_has_ended(data, client, tmp_path):
         pytest.fail("the file is there")
 
 
-def test_where_there_is_no_report(client, tmp_path, monkeypatch):
+def test_where_there_is_no_report(client_here, tmp_path, monkeypatch):
     page = tmp_path / "report.html"
     with (
         pytest.raises(UsageError, match="this runs on threads; name a --scheduler"),
@@ -57,10 +58,20 @@ def test_where_there_is_no_report(client, tmp_path, monkeypatch):
         pytest.fail("threads have no report")
     with performance_report(ThreadExecutor(1), None):
         pass
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with monkeypatch.context() as in_latin:
+        in_latin.setattr(locale, "getpreferredencoding", lambda do_setlocale: "ISO-8859-1")
+        with (
+            pytest.raises(UsageError, match=r"needs UTF-8 where .* ISO-8859-1: set PYTHONUTF8=1"),
+            performance_report(get_executor(client_here), page),
+        ):
+            pytest.fail("Dask cannot read the page that bokeh writes")
+    metadata = importlib.metadata.distribution
+    monkeypatch.setattr(
+        importlib.metadata, "distribution", lambda n: metadata("no-" * (n == "bokeh") + n)
+    )
     with (
         pytest.raises(UsageError, match="needs bokeh where the scheduler runs: pip install bokeh"),
-        performance_report(get_executor(client), page),
+        performance_report(get_executor(client_here), page),
     ):
         pytest.fail("no bokeh")
     assert not page.exists()

@@ -4,14 +4,14 @@ import asyncio
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
+import dask
 import pytest
 from distributed import LocalCluster
+from distributed.versions import get_versions
 
-from dranking.engine.cluster import versions
 from dranking.engine.cluster.open_executor import open_executor
-from dranking.engine.cluster.versions import check_versions, differences, here
+from dranking.engine.cluster.versions import PACKAGES, check_versions, differences
 from dranking.errors import UsageError
 
 
@@ -51,21 +51,20 @@ def test_a_worker_with_another_version_is_an_error_that_names_both(scheduler, ot
         worker.wait()
 
 
-def test_the_version_of_python_is_compared():
-    assert here()["python"] == f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert None not in here().values()
+def answer(**packages):
+    """Dask's answer about a process with these packages in place of its own."""
+    return {"packages": {**get_versions(PACKAGES)["packages"], **packages}}
 
 
 def test_differences_name_each_version_once_and_its_hosts():
-    ours = {**here(), "python": "3.11", "numba": "0.62.0"}
-    workers = {
-        f"tcp://10.0.0.{n}:4000": {**ours, "numba": "0.61.0", "dranking": None} for n in range(1, 8)
-    }
-    workers["tls://[fe80::1]:4000"] = {**ours, "python": "3.12"}
-    workers["tcp://10.0.0.9:4000"] = dict(ours)
+    ours = answer(python="3.11.9.final.0", numba="0.62.0", dranking="2.0")
+    other = answer(python="3.11.2.final.0", numba="0.61.0", dranking=None)
+    workers = {f"tcp://10.0.0.{n}:4000": other for n in range(1, 13)}
+    workers["tls://[fe80::1]:4000"] = answer(python="3.12.9", numba="0.62.0", dranking="2.0")
+    workers["tcp://10.0.1.1:4000"] = ours
     dranking, numba, python = differences(ours, workers)
-    hosts = "10.0.0.1, 10.0.0.2, 10.0.0.3, 10.0.0.4, 10.0.0.5 and 2 more hosts"
-    assert dranking == f"dranking is not installed on {hosts}, {ours['dranking']} here"
+    hosts = ", ".join(f"10.0.0.{n}" for n in range(1, 11)) + " and 2 more"
+    assert dranking == f"dranking is not installed on {hosts}, 2.0 here"
     assert numba == f"numba 0.61.0 on {hosts}, 0.62.0 here"
     assert python == "python 3.12 on [fe80::1], 3.11 here"
 
@@ -81,27 +80,41 @@ def test_more_memory_than_the_workers_have_is_refused_before_any_work():
 
 
 class Client:
-    """A client whose worker tells its versions after some seconds."""
+    """A client and scheduler of workers with their versions; None of one that is silent."""
 
-    def __init__(self, seconds):
-        self.seconds, self.scheduler, self.n_asked = seconds, SimpleNamespace(), 0
-        self.scheduler.broadcast = self.broadcast
+    def __init__(self, workers):
+        self.scheduler, self.workers, self.asked = self, workers, []
 
-    async def broadcast(self, workers, **_):
-        self.n_asked += 1
-        await asyncio.sleep(self.seconds)
-        return {worker: {"packages": here()} for worker in workers}
+    async def broadcast(self, msg, workers, on_error):
+        assert msg["op"] == "versions"
+        self.asked += [workers]
+        if None in (self.workers[at] for at in workers):
+            await asyncio.sleep(30)
+        return {at: answer(**self.workers[at]) for at in workers}
 
 
-def test_a_worker_that_is_stopped_before_it_tells_its_versions_is_asked_again(monkeypatch):
-    monkeypatch.setattr(versions, "ANSWER_SECONDS", 0.05)
-    client = Client(30)
+FIRST, SECOND, THIRD = (f"tcp://10.0.0.{n}:1" for n in (1, 2, 3))
 
-    def ask(method, *arguments, **how):
-        return asyncio.run(method(*arguments, **how))
 
-    check_versions(ask, client, ["tcp://10.0.0.1:1"])
-    client.seconds = 0
+def ask(method, *arguments):
+    with dask.config.set({"dranking.scheduler-seconds": 0.15}):
+        return asyncio.run(method(*arguments))
+
+
+def test_a_worker_that_is_stopped_before_it_tells_its_versions_is_asked_again():
+    client = Client({FIRST: None})
+    check_versions(ask, client, [FIRST])
+    client.workers = {FIRST: {}}
     for _ in range(2):
-        check_versions(ask, client, ["tcp://10.0.0.1:1"])
-    assert client.n_asked == 2
+        check_versions(ask, client, [FIRST])
+    assert client.asked == [[FIRST]] * 2
+
+
+def test_a_worker_that_joins_is_compared_while_others_hang():
+    client = Client({FIRST: {}, SECOND: None, THIRD: {}})
+    check_versions(ask, client, [FIRST, SECOND])
+    client.workers = {FIRST: None, SECOND: None, THIRD: {"numpy": "1.0"}}
+    with pytest.raises(UsageError, match=r"numpy 1\.0 on 10\.0\.0\.3, \S+ here"):
+        check_versions(ask, client, [FIRST, SECOND, THIRD])
+    # The first worker is known already, also from the answers beside a silent worker.
+    assert client.asked[-3:] == [[SECOND, THIRD], [SECOND], [THIRD]]

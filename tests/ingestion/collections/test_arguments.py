@@ -172,9 +172,14 @@ OF_FRAMES = {
 }
 
 
+EVERY_SOURCE_AND_FORM = [
+    *((source, "map_partitions") for source in SOURCES),
+    *(("read_parquet", form) for form in OF_FRAMES if form != "map_partitions"),
+]
+
+
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # Dask's reader of parquet uses it
-@pytest.mark.parametrize("form", OF_FRAMES)
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("source", "form"), EVERY_SOURCE_AND_FORM)
 def test_arrays_of_frames_are_refused(source, form, folder):
     frame, make = SOURCES[source](folder), OF_FRAMES[form]
     X = make(frame[["x"]], (np.nan, 1))
@@ -265,6 +270,19 @@ def test_arrays_that_workers_hold(client, tmp_path):
         as_dataset(features, persisted, qid=qid, executor=client)
 
 
+def part_of_frame(number):
+    rows = slice(4 * number, 4 * number + 4)
+    return pd.DataFrame({"a": X[rows, 0], "b": X[rows, 1], "y": Y[rows], "qid": QIDS[rows]})
+
+
+@pytest.mark.cluster
+def test_a_frame_of_futures_that_workers_hold(client):
+    """The graph of the frame names the futures, and does not contain them."""
+    futures = client.map(part_of_frame, range(3))
+    frame = dd.from_delayed(futures, meta=part_of_frame(0), verify_meta=False)
+    is_right(as_dataset(frame, "y", qid="qid", executor=client))
+
+
 X = np.arange(24, dtype=np.float32).reshape(12, 2) % 7
 Y = np.arange(12) % 3.0
 QIDS = np.repeat([5, 3, 9], 4)
@@ -349,7 +367,8 @@ def test_a_persisted_frame_without_its_partitions(tmp_path):
     broken = read.persist()
     with pytest.raises(TypeError):  # else Dask has mended it, and this check can go
         broken.repartition(npartitions=1).compute()
-    with pytest.raises(DataError, match=r"names 4 partitions.*map_partitions\(lambda part: part\)"):
-        as_dataset(broken, "relevance", qid="qid")
+    for frame in (broken, broken.assign(z=1.0), broken[broken.x > 0], broken.map_partitions(abs)):
+        with pytest.raises(DataError, match=r"not stored [23] of.*map_partitions\(lambda part: p"):
+            as_dataset(frame, "relevance", qid="qid")
     whole = as_dataset(read.map_partitions(lambda part: part).persist(), "relevance", qid="qid")
     assert whole.n_documents == 120

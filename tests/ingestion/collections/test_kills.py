@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 import dranking as dr
-from dranking.engine.cluster import stuck_workers
 from dranking.errors import TryAgainError
 from dranking.ingestion.collections import assembly
 from pipelines.benchmarks.clusters.faults import FaultInjector, random_kills, signal_worker
+from tests.engine.faults import silent_workers_dropped_after
 
 pytestmark = [
     pytest.mark.cluster,
@@ -38,11 +38,13 @@ def frame():
 
 
 @pytest.fixture
-def many_tasks(monkeypatch):
-    """Blocks brought together one by one, and workers given up after a second of silence."""
+def many_tasks(monkeypatch, cluster_and_client):
+    """Blocks brought together one by one, and workers dropped after six seconds of silence."""
     monkeypatch.setattr(assembly, "GROUP_BLOCKS", 1)
-    monkeypatch.setattr(stuck_workers, "HEARTBEATS", 2)
-    with dask.config.set({"dranking.worker-seconds": 2, "dranking.lost-workers": 100}):
+    with (
+        silent_workers_dropped_after(cluster_and_client[0], 6),
+        dask.config.set({"dranking.lost-workers": 100}),
+    ):
         yield
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dranking.engine.cluster.deadlines import setting
+
 SETTINGS: dict[str, Any] = {
     # Stealing a task moves its tile: hundreds of megabytes, for milliseconds of work.
     "distributed.scheduler.work-stealing": False,
@@ -25,7 +27,16 @@ COMPILING = "dranking-compiling"
 """Topic under which workers of `local_cluster` log that they compile kernels."""
 
 
+def dropping_silent_workers() -> dict[str, Any]:
+    """Dask's setting after which a scheduler drops a worker without heartbeats; 5 minutes else.
+
+    The scheduler looks once in this time. It has the worker's nanny start a new process.
+    """
+    return {"distributed.scheduler.worker-ttl": f"{setting('worker-seconds'):g}s"}
+
+
 def settings_variables() -> dict[str, str]:
-    """`SETTINGS` as variables of the environment, for processes on other machines."""
-    names = {name.replace(".", "__").replace("-", "_").upper(): SETTINGS[name] for name in SETTINGS}
-    return {f"DASK_{name}": str(value) for name, value in names.items()}
+    """The settings as variables of the environment, for processes on other machines."""
+    settings = {**SETTINGS, **dropping_silent_workers()}
+    names = {name: name.replace(".", "__").replace("-", "_").upper() for name in settings}
+    return {f"DASK_{names[name]}": str(value) for name, value in settings.items()}

@@ -15,6 +15,7 @@ from dranking.engine.cluster.deadlines import setting
 from dranking.engine.cluster.starting.dask_settings import (
     REUSE_MEMORY,
     SETTINGS,
+    dropping_silent_workers,
     settings_variables,
 )
 from dranking.errors import UsageError
@@ -81,13 +82,15 @@ def patience() -> AbstractContextManager[Any]:
     """Dask's settings in this process for the time that a cluster is used, as a context.
 
     By default, a Dask cluster stops the nanny of a lost worker after 15 seconds, for good. On a
-    busy machine a nanny may take longer to start another worker.
+    busy machine a nanny may take longer to start another worker. Schedulers that start meanwhile,
+    those of users' files among them, drop silent workers.
     """
     import dask
 
     seconds = setting("no-workers-seconds")
     settings = {"distributed.deploy.lost-worker-timeout": f"{seconds} s"}
-    return cast(AbstractContextManager[Any], dask.config.set(settings))
+    context = dask.config.set({**settings, **dropping_silent_workers()})
+    return cast(AbstractContextManager[Any], context)
 
 
 def optional(module: str, extra: str) -> Any:

@@ -7,12 +7,13 @@ system before they reach their limit.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
-from multiprocessing import resource_tracker, synchronize
+from multiprocessing import resource_tracker
 from typing import Any
 
 import dask
@@ -34,6 +35,22 @@ FOR_THE_DRIVER = {signal.SIGINT, signal.SIGTERM}
 """Signals that a terminal or a batch system sends to every process of a command."""
 
 
+def start_tracker() -> None:
+    """Start Python's tracker of resources, unless it runs, without its warning of leaks.
+
+    Libraries such as numcodecs make semaphores for processes that they may start. A worker that is
+    killed cannot unlink their names; the tracker unlinks them at the end.
+    """
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        del os.environ["PYTHONWARNINGS"]
+        if before is not None:
+            os.environ["PYTHONWARNINGS"] = before
+
+
 @contextmanager
 def signals_for_the_driver() -> Iterator[None]:
     """Block `FOR_THE_DRIVER` in the threads and processes that this thread starts meanwhile.
@@ -42,7 +59,7 @@ def signals_for_the_driver() -> Iterator[None]:
     a traceback, since the signal may reach it anywhere, while it imports modules for example. A
     worker whose driver is gone ends by itself.
     """
-    resource_tracker.ensure_running()  # which would unblock the signals as it starts
+    start_tracker()  # which would unblock the signals as it starts
     before = signal.pthread_sigmask(signal.SIG_BLOCK, FOR_THE_DRIVER)
     try:
         yield
@@ -87,7 +104,6 @@ class FrugalWorker(Worker):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if multiprocessing.parent_process() is not None:  # a process that a nanny will kill
-            drop_names_of_semaphores()
             say_when_compiling(partial(self.log_event, COMPILING))
         super().__init__(*args, **kwargs)
         look = PeriodicCallback(self.give_back, HELD_MILLISECONDS)
@@ -98,22 +114,3 @@ class FrugalWorker(Worker):  # type: ignore[misc]
         limit = self.memory_manager.memory_limit
         if limit and self.monitor.get_process_memory() > HELD_SHARE * limit:
             release_memory()
-
-
-def drop_names_of_semaphores() -> None:
-    """Unlink the name of every semaphore of this process as soon as the semaphore exists.
-
-    Libraries such as numcodecs make semaphores for processes that they may start. A worker starts
-    none, so nobody needs the names. A worker that is killed cannot unlink names, and Python would
-    warn of leaked semaphores.
-    """
-    register = resource_tracker.register
-
-    def unlink(name: Any, rtype: str) -> None:
-        if rtype == "semaphore":
-            synchronize.sem_unlink(name)  # type: ignore[attr-defined]
-        else:
-            register(name, rtype)
-
-    resource_tracker.register = unlink
-    synchronize.SemLock._cleanup = staticmethod(lambda name: None)  # type: ignore[attr-defined]
