@@ -23,6 +23,7 @@ PACKAGES = [
 
 UPWARDS = {
     ("dranking.models.load", "dranking.bilinear.model"),
+    ("dranking.ingestion.judgements", "dranking.metrics.given_runs"),
     ("dranking.ingestion.open", "dranking.rankrls.statistics.dataset"),
     ("dranking.models.linear.pairs_to_learn", "dranking.rankrls.statistics.per_query"),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,12 @@ from dranking.errors import UsageError
 QID, DOC_ID, RELEVANCE, WEIGHT, FEATURES = "qid", "docid", "relevance", "weight", "features"
 RESERVED = (QID, DOC_ID, RELEVANCE, WEIGHT)
 """Default names of the columns that are not features."""
+
+QUERY_NAMES: Final = ("qid", "query_id", "q_id", "query-id")
+DOCUMENT_NAMES: Final = ("docid", "doc_id", "corpus-id")
+GRADE_NAMES: Final = ("relevance", "rel", "grade", "label", "score")
+"""Names of query ids, document ids and grades in runs, judgements and logs, as dranking,
+ir_measures, ranx and BEIR give them."""
 
 
 @dataclass(frozen=True)

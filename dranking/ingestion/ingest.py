@@ -28,6 +28,7 @@ from dranking.files.writing.names import SCRATCH_FOLDER, job_folder, new_token
 from dranking.ingestion.fit import fit
 from dranking.ingestion.gathering import results_of
 from dranking.ingestion.ingest_plan import IngestFacts, Request, make_plan, open_source
+from dranking.ingestion.judgements import Judgements
 from dranking.ingestion.open import as_paths
 from dranking.ingestion.open_rows import OpenedRows, is_collection
 from dranking.ingestion.rows.row_rules import (
@@ -55,6 +56,7 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     overwrite: bool = False,
     append: bool = False,
     scratch: AnyPlace | None = None,
+    judgements: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     executor: Any = None,
 ) -> tuple[StoredDataset, IngestFacts]:
@@ -68,11 +70,11 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     Parameters
     ----------
     source
-        Text files, parquet files or folders of parquet files that together are one data set; a
-        dataset directory; a table (see `dranking.data.tables.any_table`); a dask DataFrame; or the
-        dask arrays ``(X, y, qid)``, as `to_dask_array` returns them. Paths or URLs; a folder is
-        read with the folders below it, in natural order. Partitions of Dask collections are stored
-        by the workers that compute them.
+        Text files, feature logs or JSON rows, Arrow files, parquet files or folders of parquet
+        files that together are one data set; a dataset directory; a table (see
+        `dranking.data.tables.any_table`); a dask DataFrame; or the dask arrays ``(X, y, qid)``, as
+        `to_dask_array` returns them. Paths or URLs; a folder is read with the folders below it, in
+        natural order. Partitions of Dask collections are stored by the workers that compute them.
     output
         Path or URL of the directory to write.
     columns
@@ -97,6 +99,10 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
         rows that are brought together. They lie in a folder of their own there, ``dranking-...``,
         which is removed at the end. By default they lie inside the output; threads that write to a
         URL use a local temporary folder.
+    judgements
+        Grades of documents by query and document id, for tables and logs without grades: a path, a
+        dictionary, a table, or what else `evaluate` takes as judgements. Ids are compared as texts.
+        Documents without a judgement have no label.
     storage_options
         Options of the file system of URLs, as pandas and Dask take them.
     executor
@@ -131,7 +137,8 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     output = as_place(output, storage_options)
     place = None if scratch is None else as_place(scratch, storage_options)
     roles = Columns.of(columns)
-    request = Request(source, get_executor(executor), roles, where, rows, normalize)
+    judged = None if judgements is None else Judgements(judgements)
+    request = Request(source, get_executor(executor), roles, where, rows, normalize, judged)
     with (
         begin_directory(output, overwrite=overwrite, append=append) as commit,
         job_scratch(commit, place, request.executor) as scratch_place,
@@ -207,6 +214,9 @@ def _store(
         constants = constants.with_gaps(
             gaps if how is None or how.sources is None else gaps[how.sources]
         )
+    n_judged = sum(each.n_labelled for each in written)
+    if request.judgements is not None:
+        request.judgements.check_shared(n_judged)
     dataset = commit_dataset(
         commit,
         [each.segment for each in written],
@@ -223,4 +233,8 @@ def _store(
             DataWarning,
         )
     n_without = sum(each.n_queries_without_pairs for each in written)
-    return dataset, plan.facts._replace(n_queries_without_pairs=n_without)
+    facts = plan.facts._replace(n_queries_without_pairs=n_without)
+    if request.judgements is not None:
+        n_absent = len(request.judgements) - n_judged
+        facts = facts._replace(n_judged=n_judged, n_judged_absent=n_absent)
+    return dataset, facts

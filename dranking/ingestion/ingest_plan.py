@@ -25,10 +25,13 @@ from dranking.engine.tile_tasks import given
 from dranking.errors import DataError, UsageError
 from dranking.ingestion.exchange_rows import Exchange, exchange_rows
 from dranking.ingestion.gathering import results_of
+from dranking.ingestion.judgements import Judgements
 from dranking.ingestion.open import data_form, open_dataset
+from dranking.ingestion.open_logs import open_log
 from dranking.ingestion.open_rows import (
     OpenedRows,
     is_collection,
+    open_arrow,
     open_collection,
     open_parquet,
     open_table,
@@ -63,6 +66,9 @@ class IngestFacts(NamedTuple):
         Queries without two labelled documents of different grades; rankers learn nothing from them.
     n_regrouped_queries, n_regrouped_documents
         Number of queries whose rows lay apart, and of the documents of these queries.
+    n_judged, n_judged_absent
+        Number of documents to which judgements gave a grade, and of judged documents that the data
+        lacks; 0 without judgements.
     n_scratch_bytes
         About the bytes of scratch space for text, tables and rows that were brought together.
     """
@@ -71,6 +77,8 @@ class IngestFacts(NamedTuple):
     n_regrouped_queries: int = 0
     n_regrouped_documents: int = 0
     n_scratch_bytes: int = 0
+    n_judged: int = 0
+    n_judged_absent: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,7 @@ class Request:
     where: str | None
     rows: RowRules
     normalize: Normalize
+    judgements: Judgements | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +140,7 @@ def open_source(
         columns = columns.shifted_if(True)
     if known_values is not None:
         columns = replace(columns, origins=origins_of_columns(known_values))
-    rules = ColumnRules(columns, nullable, permits, before)
+    rules = ColumnRules(columns, nullable, permits, before, request.judgements)
     if is_table(request.source) or is_collection(request.source):
         _check_options(request, "table", "the source")
         opened = open_collection if is_collection(request.source) else open_table
@@ -147,6 +156,10 @@ def open_source(
         return data if known is None else by_name(data, known, str(paths[0]))
     if form == "parquet":
         return open_parquet(request.executor, paths, rules, request.where)
+    if form == "json":
+        return open_log(request.executor, paths, rules, scratch)
+    if form == "arrow":
+        return open_arrow(request.executor, paths, rules, scratch)
     if form == "text":
         return open_text(
             request.executor,
@@ -204,12 +217,14 @@ def _check_options(request: Request, form: str, name: str) -> None:
     text = {"n_features": request.rows.n_features is not None, "sparse": request.rows.sparse}
     parquet = {"where": request.where, "folder_features": request.columns.folder_features}
     tables = dict.fromkeys(request.columns.chosen, True)
+    shift, null = request.rows.shift != "none", request.rows.null != "error"
+    judged = {"judgements": request.judgements is not None}
+    of_tables = ("parquet", "arrow", "json", "table")
     rules = (
         ("text", ("text",), text),
         ("parquet", ("parquet",), parquet),
-        ("tables", ("parquet", "table"), tables),
-        ("tables", ("parquet", "table"), {"shift": request.rows.shift != "none"}),
-        ("text and tables", ("text", "parquet", "table"), {"null": request.rows.null != "error"}),
+        ("tables and logs", of_tables, {**tables, "shift": shift, **judged}),
+        ("text, tables and logs", ("text", *of_tables), {"null": null}),
     )
     for allowed, forms, options in rules:
         wrong = [option for option, is_given in options.items() if is_given]

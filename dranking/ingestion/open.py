@@ -1,4 +1,4 @@
-"""Opening ranking data in any form: dataset directory, statistics store, parquet or text."""
+"""Opening ranking data in any form: dataset directory, statistics store, table, log or text."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from dranking.files.reading import check_regular, exists, list_files, open_input
 from dranking.files.requests import request
 from dranking.files.writing.names import MANIFEST_NAME, is_in_segment
 from dranking.files.writing.output_checks import is_ours, restore_interrupted
+from dranking.ingestion.arrow_files import FILE_MAGIC, STREAM_MAGIC
+from dranking.ingestion.letor.text_source import line_chunks
+from dranking.ingestion.logs.values import begins_as_json
 
-Form: TypeAlias = Literal["directory", "parquet", "text"]
+Form: TypeAlias = Literal["directory", "parquet", "arrow", "json", "text"]
 
 PATTERN = (
     " Name the folder that holds the files; a pattern is left to the shell, without quotes, and in "
@@ -49,10 +52,11 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords
     sparse: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
-    """Open a dataset directory, a statistics store, parquet files, LETOR/SVMlight text or a table.
+    """Open a dataset directory, a statistics store, files of tables, logs or text, or a table.
 
-    Directories and parquet files are read in place, block by block. Text is read into memory;
-    `dranking ingest` stores large text as a dataset directory first.
+    Directories and parquet files are read in place, block by block. Arrow files (Feather), feature
+    logs of search engines, JSON rows and LETOR/SVMlight text are read into memory; `dranking
+    ingest` stores large ones as a dataset directory first.
 
     Parameters
     ----------
@@ -119,7 +123,7 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords
             "values were filled when it was ingested."
         )
     columns = columns.nullable_if(rule.permits).shifted_if(rule.shift == "auto")
-    if columns.origins == "auto" and form != "parquet":
+    if columns.origins == "auto" and form not in ("parquet", "arrow", "json"):
         raise UsageError(f"shift: only for tables, but {paths[0]} is {form}.")
     if form == "parquet":
         from dranking.data.parquet.dataset import ParquetDataset
@@ -129,6 +133,8 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords
         found = ParquetDataset(paths, columns=columns, where=where, may_lack=may_lack)
         return filled(found, rule)
     _check_no_folders(columns, where, f"{paths[0]} is {form}")
+    if form in ("arrow", "json"):
+        return _read_table(paths, form, columns, rule)
     dataset = _open_directory(paths[0]) if form == "directory" else _read_text(paths, text, columns)
     _check_same_roles(dataset, columns, paths[0])
     return filled(dataset, rule)
@@ -145,6 +151,25 @@ def _open_directory(path: Place) -> Dataset:
     from dranking.rankrls.statistics.dataset import StatisticsDataset, is_statistics
 
     return StatisticsDataset(path) if is_statistics(path) else StoredDataset(path)
+
+
+def _read_table(paths: Sequence[Place], form: Form, columns: Columns, rule: ValueRule) -> Dataset:
+    """Arrow files, or a log, read into memory."""
+    import pyarrow as pa
+
+    from dranking.data.tables.in_memory import rows_of_table
+
+    if form == "json":
+        from dranking.ingestion.open_logs import read_whole_log
+
+        table, columns = read_whole_log(paths, columns)
+    else:
+        from dranking.ingestion.arrow_files import arrow_stream
+
+        streams = map(arrow_stream, paths)
+        tables = [pa.Table.from_batches(list(each.batches), each.schema) for each in streams]
+        table = pa.concat_tables(tables, promote_options="permissive")
+    return filled(rows_of_table(table, columns, str(paths[0])), rule)
 
 
 def _read_text(paths: Sequence[Place], text: TextOptions, columns: Columns) -> Dataset:
@@ -247,7 +272,12 @@ def _form_of(place: Place) -> Form:
     check_regular(place)
     if not request(place, place.is_dir):
         with open_input(place) as file:
-            is_parquet = file.read(4) == b"PAR1"
+            beginning = file.read(8)
+        is_parquet = beginning[:4] == b"PAR1"
+        if beginning == FILE_MAGIC or beginning[:4] == STREAM_MAGIC:
+            return "arrow"
+        if not is_parquet and _begins_as_json(place):
+            return "json"
         if not is_parquet and {".csv", ".tsv"} & set(place.suffixes[-2:]):
             raise DataError(
                 f"{place}: CSV does not tell numbers from texts and is not read. Make it parquet "
@@ -260,6 +290,15 @@ def _form_of(place: Place) -> Form:
         return "directory"
     has_parquet = any(is_parquet_name(file.name) for file in list_files(place))
     return "parquet" if has_parquet else "directory"
+
+
+def _begins_as_json(place: Place) -> bool:
+    """Whether a text file, decompressed, begins as JSON."""
+    try:
+        first = next(line_chunks(place, 4_096), None)
+    except DataError:  # the reader of the text says what is wrong
+        return False
+    return first is not None and begins_as_json(first.tobytes())
 
 
 def _is_foreign(folder: Place) -> bool:

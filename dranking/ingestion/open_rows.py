@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from dranking.data.parquet.hive_folders import (
 )
 from dranking.data.roles import DEFAULT_ROLES, RELEVANCE, Columns, Roles
 from dranking.data.steps import Steps, constants_of
-from dranking.data.tables.any_table import as_stream, check_index, is_dask, is_dask_frame
+from dranking.data.tables.any_table import Stream, as_stream, check_index, is_dask, is_dask_frame
 from dranking.data.tables.columns import TABLE, Layout
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.numeric_values import is_number
@@ -32,6 +32,7 @@ from dranking.engine.executor import Executor
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace, Place
 from dranking.files.reading import file_size
+from dranking.ingestion.arrow_files import arrow_stream
 from dranking.ingestion.collections.arguments import partitions_of
 from dranking.ingestion.collections.compute import as_current, computed
 from dranking.ingestion.collections.partitions import Part
@@ -84,11 +85,13 @@ def open_parquet(
     rules: ColumnRules,
     where: str | None = None,
     titles: Sequence[str] = (),
+    line_column: str | None = None,
 ) -> OpenedRows:
     """Open parquet files; the footers are read by tasks.
 
     Errors name the files, unless there are titles: then each file is a piece of what its title
-    names, and the files of one title are in the order of their rows.
+    names, and the files of one title are in the order of their rows. Where the rows come from lines
+    of text, `line_column` has the numbers of these lines, for errors.
 
     Raises
     ------
@@ -116,11 +119,13 @@ def open_parquet(
     if subtracted is not None:
         steps = (subtracted, *steps)
     read = ParquetFiles([footer.part for footer in footers])
+    if rules.judgements is not None:
+        read = rules.judgements.joined(read, layout.roles)
     if not read.n_rows:
         raise DataError(f"{read.parts[0].name}: there are no rows; give data that has rows.")
     layout = _with_large_ids(executor, read, layout, unsigned_ids(schemas, layout))
     return OpenedRows(
-        ParquetRows(read, layout, missing=rules.nullable),
+        ParquetRows(read, layout, missing=rules.nullable, line_column=line_column),
         layout.feature_names,
         steps,
         layout.roles,
@@ -220,35 +225,51 @@ def open_table(executor: Executor, table: Any, rules: ColumnRules, scratch: Scra
     stream = as_stream(table)
     layout = rules.layout([(TABLE, stream.schema)])
     columns = layout.to_read(np.arange(len(layout.feature_names)))
+    columns = [name for name in columns if name in stream.schema.names]  # grades may be joined
     if stream.n_bytes is not None:
         sizes = dict(zip(stream.schema.names, stream.n_bytes, strict=True))
         scratch.check_space(sum(sizes[name] for name in columns), "storing the table")
-    names: list[str] = []
-    batches: list[pa.RecordBatch] = []
-    n_bytes = n_file_bytes = 0
-
-    def flush() -> None:
-        nonlocal n_file_bytes
-        names.append(f"table-{len(names):06d}.parquet")
-        rows = pa.Table.from_batches(batches, stream.schema).select(columns)
-        n_file_bytes += _write_table(rows, scratch, names[-1])
-        batches.clear()
-
-    for batch in stream.batches:
-        batches.append(batch)
-        n_bytes += batch.nbytes
-        if n_bytes >= TABLE_BYTES:
-            flush()
-            n_bytes = 0
-    if batches or not names:
-        flush()
+    written = list(_write_stream(stream, columns, scratch, "table"))
     roles = layout.roles
     same = Columns(roles.qid, roles.relevance, roles.docid, roles.weight, layout.columns)
     same = replace(same, origins=rules.asked.origins)
-    places = [scratch.place(name) for name in names]
-    titles = [TABLE] * len(names)
+    places = [scratch.place(name) for name, _ in written]
+    titles = [TABLE] * len(written)
     opened = open_parquet(executor, places, replace(rules, asked=same, before=None), titles=titles)
-    return replace(opened, n_scratch_bytes=n_file_bytes)
+    return replace(opened, n_scratch_bytes=sum(n_bytes for _, n_bytes in written))
+
+
+def open_arrow(
+    executor: Executor, places: Sequence[Place], rules: ColumnRules, scratch: Scratch
+) -> OpenedRows:
+    """Write Arrow files as parquet files, one task a file, and open these.
+
+    Raises
+    ------
+    DataError, UsageError
+        As `open_parquet`; and if a file is damaged, or the disk is full.
+    """
+    scratch.check_space(sum(map(file_size, places)), "storing the tables")
+    names = [f"table-{number:06d}" for number in range(len(places))]
+    tasks = [
+        executor.submit(spill_arrow, scratch, name, place, name="arrow")
+        for name, place in zip(names, places, strict=True)
+    ]
+    of_each: list[list[tuple[str, int]]] = list(results_of(executor, tasks, "read"))
+    written = [
+        (name, str(place), n_bytes)
+        for place, files in zip(places, of_each, strict=True)
+        for name, n_bytes in files
+    ]
+    files = [scratch.place(name) for name, _, _ in written]
+    opened = open_parquet(executor, files, rules, titles=[title for _, title, _ in written])
+    return replace(opened, n_scratch_bytes=sum(n_bytes for _, _, n_bytes in written))
+
+
+def spill_arrow(scratch: Scratch, stem: str, place: Place) -> list[tuple[str, int]]:
+    """Write an Arrow file as parquet files of a scratch place: a task; names and bytes of these."""
+    stream = arrow_stream(place)
+    return list(_write_stream(stream, stream.schema.names, scratch, stem))
 
 
 def is_collection(source: Any) -> bool:
@@ -308,6 +329,23 @@ def _write_part(part: Part, scratch: Scratch, name: str) -> int:
     if not part.table.num_rows:
         return 0
     return _write_table(_without_empty_texts(part.table), scratch, name)
+
+
+def _write_stream(
+    stream: Stream, columns: Sequence[str], scratch: Scratch, stem: str
+) -> Iterator[tuple[str, int]]:
+    """Write some columns of a stream as parquet files; the name and the bytes of each."""
+    batches: list[pa.RecordBatch] = []
+    n_bytes = n_files = 0
+    for batch in chain(stream.batches, [None]):
+        if batch is not None:
+            batches.append(batch)
+            n_bytes += batch.nbytes
+        if n_bytes >= TABLE_BYTES or (batch is None and (batches or not n_files)):
+            rows = pa.Table.from_batches(batches, stream.schema).select(columns)
+            name = f"{stem}-{n_files:06d}.parquet"
+            yield name, _write_table(rows, scratch, name)
+            batches, n_bytes, n_files = [], 0, n_files + 1
 
 
 def _write_table(rows: pa.Table, scratch: Scratch, name: str) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dranking.data.roles import DOCUMENT_NAMES, GRADE_NAMES, QUERY_NAMES
 from dranking.data.tables.any_table import is_dask, is_table
 from dranking.errors import DataError
 from dranking.files.places import as_place
@@ -18,9 +19,6 @@ from dranking.metrics.scores.read_scores import (
     score_form,
 )
 from dranking.metrics.scores.rows import (
-    DOCUMENT_NAMES,
-    GRADE_NAMES,
-    QUERY_NAMES,
     SCORE_NAMES,
     Rows,
     are_judgement_columns,

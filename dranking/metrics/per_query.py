@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.roles import DOCUMENT_NAMES
 from dranking.errors import DataError, UsageError, listed
 from dranking.files.arrow_tables import read_parquet
 from dranking.files.places import AnyPlace, as_place, is_local
@@ -20,7 +21,6 @@ from dranking.files.requests import request
 from dranking.files.writing.atomic_files import atomic_path
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary, aggregate, evaluate_queries
-from dranking.metrics.scores.rows import DOCUMENT_NAMES
 
 ID_COLUMN = "query_id"
 WEIGHT_COLUMN = "weight"

@@ -27,8 +27,8 @@ def ingest(
     files: Annotated[
         list[Place],
         typer.Argument(
-            help="Text or parquet files, or folders of parquet files, of one data set; or a "
-            "dataset directory.",
+            help="Parquet, Arrow or text files, feature logs (JSON), or folders of parquet files, "
+            "of one data set; or a dataset directory.",
             metavar="FILE...",
         ),
     ],
@@ -77,6 +77,7 @@ def ingest(
                 sparse=rows.sparse,
             ),
             normalize=rows.normalize,
+            judgements=rows.judgements,
             overwrite=overwrite,
             append=append,
             scratch=scratch,
@@ -85,6 +86,10 @@ def ingest(
     _say_extra_work(found)
     _say_no_pairs(dataset, found)
     facts = _sizes(dataset) | found._asdict()
+    if rows.judgements is None:
+        del facts["n_judged"], facts["n_judged_absent"]
+    else:
+        _say_judged(found)
     features = feature_facts(dataset, output)
     if as_json:
         print_json({**facts, **features})
@@ -119,6 +124,13 @@ def _say_extra_work(found: IngestFacts) -> None:
             f"note: this took about {format_bytes(found.n_scratch_bytes)} of scratch space.",
             err=True,
         )
+
+
+def _say_judged(found: IngestFacts) -> None:
+    note(
+        f"{found.n_judged:,} documents are judged, and the others have no label; "
+        f"{found.n_judged_absent:,} judged documents are not in the data."
+    )
 
 
 def _say_no_pairs(dataset: Dataset, found: IngestFacts) -> None:

@@ -12,7 +12,7 @@ from dranking.files.places import Place
 
 @dataclass(frozen=True, kw_only=True)
 class RowOptions:
-    """Options on values for missing ones, rows that lie apart, text, and scaling."""
+    """Options on missing values, rows that lie apart, grades, text, and scaling."""
 
     null_from: Annotated[
         Place | None,
@@ -44,6 +44,15 @@ class RowOptions:
     sparse: Annotated[
         bool, typer.Option("--sparse", help="Text only: store nonzero values only.")
     ] = False
+    judgements: Annotated[
+        Place | None,
+        typer.Option(
+            metavar="QRELS",
+            help="Tables and logs without grades: judgements (TREC qrels, CSV, JSON lines or "
+            "parquet) that grade documents by query and document id. Others have no label. "
+            "Responses of a log that name no query are taken in the order of the judged queries.",
+        ),
+    ] = None
     no_relevance: Annotated[
         bool, typer.Option("--no-relevance", help="Tables only: the documents have no labels.")
     ] = False

@@ -56,6 +56,10 @@ class ParquetFiles:
         part = self.parts[index]
         return f"{part.name}: row {part.first_row + row - self._starts[index]}"
 
+    def name(self, row: int) -> str:
+        """The name of a row's file, for an error."""
+        return self.parts[self._index(row)].name
+
     @property
     def group_borders(self) -> tuple[int, ...]:
         """First row of each row group of each file, ascending, then the number of rows."""

@@ -314,16 +314,22 @@ def from_table(
     rule = ValueRule.of(null, null_indicator, shift)
     columns = Columns.of(columns).nullable_if(rule.permits).shifted_if(rule.shift == "auto")
     check_index(table, columns)
-    table = as_table(table)
-    layout = find_layout(table.schema, columns, TABLE)
+    return filled(rows_of_table(as_table(table), columns, TABLE, max_documents), rule)
+
+
+def rows_of_table(
+    table: pa.Table, columns: Columns, where: str, max_documents: int = MAX_BLOCK_DOCUMENTS
+) -> MemoryDataset:
+    """The data set of `from_table`, in which values may be missing; `where` names it in errors."""
+    layout = find_layout(table.schema, columns, where)
     names = layout.feature_names
-    steps = recorded_steps([(TABLE, table.schema)], names)
+    steps = recorded_steps([(where, table.schema)], names)
     wanted = {} if constants_of(steps) is not None else columns.origins
     if wanted == "auto" and layout.width is not None:
-        raise no_lists(TABLE)
-    check_raw(table, layout.columns, wanted, TABLE)
+        raise no_lists(where)
+    check_raw(table, layout.columns, wanted, where)
     ranges = ranges_in_memory(table, layout.columns)
-    layout = replace(layout, origins=origins_of(ranges, layout.columns, wanted, TABLE))
+    layout = replace(layout, origins=origins_of(ranges, layout.columns, wanted, where))
     ids = concat_ids([table], layout.roles.qid, layout.qid_is_text)
     check_no_null(ids, layout.roles.qid)
     query_ptr = np.append(run_starts(ids), len(ids))
@@ -341,7 +347,7 @@ def from_table(
     data = MemoryDataset(blocks, names, scalings_of(steps), layout.roles)
     data.constants = constants_of(steps) or ColumnConstants.of_origins(layout.origins)
     data.has_nulls = bool(may_miss.any())
-    return filled(data, rule)
+    return data
 
 
 def _blocks(

@@ -32,9 +32,19 @@ class ParquetRows:
         Roles of the columns, which hold for all files.
     missing
         Whether feature values may be missing; they are NaN in blocks and tables then.
+    line_column
+        Column with the numbers of the lines that the rows come from; None if they come from none.
     """
 
-    def __init__(self, files: ParquetFiles, layout: Layout, *, missing: bool) -> None:
+    def __init__(
+        self,
+        files: ParquetFiles,
+        layout: Layout,
+        *,
+        missing: bool,
+        line_column: str | None = None,
+    ) -> None:
+        self._line_column = line_column
         self._files, self._layout, self._missing = files, layout, missing
         self._features = np.arange(len(layout.feature_names))
         self._columns = layout.to_read(self._features)
@@ -97,8 +107,11 @@ class ParquetRows:
         )
 
     def place(self, row: int) -> str:
-        """The file of a row, and its position in that file."""
-        return self._files.place(row)
+        """The file of a row, and its position or its line in that file."""
+        if self._line_column is None:
+            return self._files.place(row)
+        (table,) = self._files.read(row, row + 1, [self._line_column])
+        return f"{self._files.name(row)}:{table.column(self._line_column)[0]}"
 
     def _place_from(self, start: int, row: int) -> str:
         return self.place(start + row)

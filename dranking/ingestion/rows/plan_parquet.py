@@ -18,6 +18,7 @@ from dranking.data.tables.columns import Layout
 from dranking.data.tables.ids import as_ids
 from dranking.data.tables.recorded_steps import Schemas
 from dranking.errors import DataError, quoted
+from dranking.ingestion.judgements import Judgements
 from dranking.ingestion.rows.row_rules import raw_columns_of
 
 
@@ -35,12 +36,15 @@ class ColumnRules:
         Whether files may lack features of other files.
     before
         The data set to which rows are appended, or None.
+    judgements
+        Grades that are joined to the rows; None where the rows have grades, or need none.
     """
 
     asked: Columns
     nullable: bool = False
     may_lack: bool = False
     before: StoredDataset | None = None
+    judgements: Judgements | None = None
 
     @property
     def columns(self) -> Columns:
@@ -72,6 +76,8 @@ class ColumnRules:
         UsageError
             As `common_layout`.
         """
+        if self.judgements is not None:
+            schemas = self.judgements.schemas(schemas, self.columns)
         if self.before is not None:
             _check_roles(schemas, self.asked, self.before)
         columns = replace(self.columns, known=self.known)

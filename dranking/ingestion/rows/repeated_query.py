@@ -42,7 +42,7 @@ def _error(source: RowSource, query: Any, first: int, last: int, again: int) -> 
             return f"line {source.line(row)}"
         return source.place(row)
 
-    counted = "" if isinstance(source, TextRows) else "; rows count from 0"
+    counted = "; rows count from 0" if ": row " in source.place(again) else ""
     return DataError(
         f"{source.place(again)}: query {query} appears again (first at {place(first)}, ended at "
         f"{place(last)}{counted}). Rows of a query must be adjacent; pass "

@@ -123,12 +123,15 @@ class Written(NamedTuple):
         (n_features,) whether values of the feature were missing.
     n_replaced
         Number of rows that gave way to later rows of their documents.
+    n_labelled
+        Number of documents with a grade.
     """
 
     segment: WrittenSegment
     n_queries_without_pairs: int
     gaps: NDArray[np.bool_]
     n_replaced: int
+    n_labelled: int
 
 
 def write_segments(
@@ -165,5 +168,6 @@ def write_segments(
         blocks = [finish_block(block, filling, transforms) for block in raw]
         segment = write_segment(root, f"{prefix}{number:06d}", blocks)
         n_without = sum(map(queries_without_pairs, blocks))
-        written.append(Written(segment, n_without, gaps, n_replaced))
+        n_labelled = sum(int(np.isfinite(block.relevance).sum()) for block in blocks)
+        written.append(Written(segment, n_without, gaps, n_replaced, n_labelled))
     return written

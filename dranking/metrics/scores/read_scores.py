@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from dranking.data.roles import DOCUMENT_NAMES, GRADE_NAMES, QUERY_NAMES
 from dranking.errors import DataError
 from dranking.files.arrow_tables import read_csv, read_json_lines, read_parquet
 from dranking.files.file_kinds import N_BYTES, foreign_kind
@@ -22,9 +23,6 @@ from dranking.files.reading import arrow_input, open_input, read_bytes
 from dranking.files.requests import request
 from dranking.files.table_formats import check_no_table_format
 from dranking.metrics.scores.rows import (
-    DOCUMENT_NAMES,
-    GRADE_NAMES,
-    QUERY_NAMES,
     Rows,
     are_judgement_columns,
     rows_of_dictionaries,

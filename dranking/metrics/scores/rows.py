@@ -13,17 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dranking.data.roles import DOCUMENT_NAMES, GRADE_NAMES, QUERY_NAMES
 from dranking.data.tables.any_table import as_table
 from dranking.data.tables.ids import as_ids, check_no_null
 from dranking.data.tables.numeric_values import as_numbers
 from dranking.errors import DataError, quoted
 
-QUERY_NAMES: Final = ("qid", "query_id", "q_id", "query-id")
-DOCUMENT_NAMES: Final = ("docid", "doc_id", "corpus-id")
 SCORE_NAMES: Final = ("score",)
-GRADE_NAMES: Final = ("relevance", "rel", "grade", "label", "score")
-"""Columns of query ids, document ids, scores and grades, as dranking, ir_measures, ranx and
-BEIR name them."""
+"""Columns of scores."""
 
 NO_IDS: Final = pa.array([], pa.string())
 

@@ -11,13 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.roles import DOCUMENT_NAMES, QUERY_NAMES
 from dranking.data.tables.any_table import as_table
 from dranking.data.tables.ids import as_ids, check_no_null
 from dranking.data.tables.numeric_values import as_numbers
 from dranking.data.tables.query_rows import run_starts
 from dranking.errors import DataError, quoted
 from dranking.metrics.prediction_files import document_ids
-from dranking.metrics.scores.rows import DOCUMENT_NAMES, NO_IDS, QUERY_NAMES, Rows, first_of
+from dranking.metrics.scores.rows import NO_IDS, Rows, first_of
 
 QID, DOCID, SCORE = "qid", "docid", "score"
 """Columns of scores that this package wrote."""
