@@ -15,6 +15,7 @@ from dranking.engine.tile_tasks import given
 from dranking.errors import DataError, DataWarning, quoted, warn_user
 from dranking.files.places import Place
 from dranking.files.reading import file_size
+from dranking.ingestion import open_rows
 from dranking.ingestion.gathering import results_of
 from dranking.ingestion.judgements import Judgements
 from dranking.ingestion.letor.text_ranges import TextRange, text_ranges
@@ -30,12 +31,7 @@ from dranking.ingestion.logs.rows import (
     read_log,
 )
 from dranking.ingestion.logs.values import is_json_lines
-from dranking.ingestion.open_rows import (
-    MIN_RANGE_BYTES,
-    RANGE_BYTES,
-    OpenedRows,
-    open_parquet,
-)
+from dranking.ingestion.open_rows import OpenedRows, open_parquet
 from dranking.ingestion.rows.plan_parquet import ColumnRules
 from dranking.ingestion.rows.scratch import Scratch
 
@@ -60,7 +56,7 @@ def open_log(
     DataError
         If a file cannot be read, or at the first invalid value of all files; and as `open_parquet`.
     """
-    parts, lines, sizes = log_ranges(places, executor.n_slots)
+    parts, lines, sizes = log_ranges(places, 4 * executor.n_slots)
     scratch.check_space(sum(sizes), "reading the log")
     columns = replace(rules.columns, known=rules.known)
     names = [f"log-{number:06d}" for number in range(len(parts))]
@@ -95,7 +91,7 @@ def read_whole_log(places: Sequence[Place], columns: Columns) -> tuple[pa.Table,
     DataError
         At the first invalid value of all files, or if there are no documents.
     """
-    parts, lines, _ = log_ranges(places, 1, len(places))
+    parts, lines, _ = log_ranges(places, 1)
     pieces: list[list[pa.Table]] = [[] for _ in parts]
     found = [
         read_log(part, in_lines, columns, tables.append)
@@ -111,17 +107,16 @@ def read_whole_log(places: Sequence[Place], columns: Columns) -> tuple[pa.Table,
 
 
 def log_ranges(
-    places: Sequence[Place], n_slots: int, n_ranges: int = 0
+    places: Sequence[Place], n_tasks: int
 ) -> tuple[list[TextRange], list[bool], list[int]]:
     """Ranges of the files, whether a value stands on each line of a range, and the files' bytes."""
     for place in places:
         check_readable(place)
     sizes = [file_size(place) for place in places]
     lines = [is_json_lines(place) for place in places]
-    per_task = min(RANGE_BYTES, max(sum(sizes) // (4 * n_slots), MIN_RANGE_BYTES))
-    per_task = max(sizes) if n_ranges else per_task
+    per_task = max(sum(sizes) // n_tasks, open_rows.MIN_RANGE_BYTES)
     whole = [size if in_lines else 0 for size, in_lines in zip(sizes, lines, strict=True)]
-    parts = text_ranges(places, whole, per_task)
+    parts = text_ranges(places, whole, min(open_rows.RANGE_BYTES, per_task))
     return parts, [lines[part.file] for part in parts], sizes
 
 
@@ -190,7 +185,7 @@ def log_form(
             line, message = read.invalid
             raise DataError(f"{part.place}:{start + line}: {message}")
     where = str(parts[0].place)
-    widths = _common_widths(parts, found)
+    widths = _common_widths(parts, found, starts)
     there = set().union(*(read.columns for read in found))
     if QID not in there and not any(read.n_unnamed for read in found):
         raise DataError(f"{where}: there are no documents in the log; give one that has some.")
@@ -210,7 +205,7 @@ def log_form(
         frozenset().union(*(read.texts for read in found), {QID} if by_order else ()),
         by_order,
     )
-    check_collisions(form)
+    check_collisions(form, where)
     left_out = set().union(*(read.left_out for read in found))
     roles_left = [name for name in columns.exclude if name in form.columns.values()]
     unknown = sorted({*columns.exclude} - left_out - {*roles_left})
@@ -227,21 +222,21 @@ def log_form(
     return form, replace(columns, features=features, exclude=exclude, no_index=tuple(names))
 
 
-def _common_widths(parts: Sequence[TextRange], found: Sequence[ReadLog]) -> dict[str, int]:
-    """Length of the lists of each feature that is a list."""
+def _common_widths(
+    parts: Sequence[TextRange], found: Sequence[ReadLog], starts: Sequence[int]
+) -> dict[str, int]:
+    """Length of the lists of each feature that is a list, the same in all ranges."""
     widths: dict[str, int] = {}
     numbers: set[str] = set()
-    for part, read in zip(parts, found, strict=True):
+    for part, read, start in zip(parts, found, starts, strict=True):
         for name, width in read.widths.items():
+            place = f"{part.place}:{start + read.lines[name]}"
             if widths.setdefault(name, width) != width:
-                raise DataError(f"{part.place}: {unequal_lists(name, width, widths[name])}")
+                raise DataError(f"{place}: {unequal_lists(name, width, widths[name])}")
         numbers |= read.numbers
-        both = sorted(numbers & widths.keys())
-        if both:
-            raise DataError(
-                f"{part.place}: feature {both[0]!r} is a list here and a number there; give one "
-                "of the two another name."
-            )
+        for name in sorted(numbers & widths.keys()):
+            place = f"{part.place}:{start + read.lines[name]}"
+            raise DataError(f"{place}: feature {name!r} is a list in some documents, and a number.")
     return widths
 
 

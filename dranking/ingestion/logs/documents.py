@@ -103,7 +103,7 @@ class DocumentReader:
             if query is None and isinstance(value.get("responseHeader"), Mapping):
                 parameters = value["responseHeader"].get("params") or {}
                 query = self._id(parameters, self._query, "query id")
-            yield from self._response(docs if hits is None else hits, query)
+            yield from self._response(hits or docs or [], query)
         elif _is_hit(value):
             yield self._entry(value, query, -1)
         else:

@@ -36,6 +36,9 @@ class FeatureReader:
         Length of the lists of each feature that is a list.
     numbers
         Names of the features that have a number in some document.
+    line, lines
+        The line that is read, which the reader of lines sets; and the line of the first list or
+        number of each feature.
     zeros
         Names of the features that some document gives as 0.
     left_out
@@ -49,6 +52,8 @@ class FeatureReader:
         self.names: dict[str, None] = {}
         self.widths: dict[str, int] = {}
         self.numbers: set[str] = set()
+        self.line = 0
+        self.lines: dict[str, int] = {}
         self.zeros: set[str] = set()
         self.left_out: set[str] = set()
 
@@ -93,6 +98,7 @@ class FeatureReader:
         if width != len(values) or not width:
             raise LogError(unequal_lists(path, len(values), width))
         self.widths[path] = width
+        self.lines.setdefault(path, self.line)
         for name, value in zip(names, values, strict=True):
             if isinstance(value, list | Mapping):
                 raise LogError(f"feature {path!r} is a list of lists or objects, not of numbers.")
@@ -122,6 +128,7 @@ class FeatureReader:
             raise LogError(f"feature {name!r} is a number, and a list in another document.")
         found[name] = value
         self.numbers.add(name)
+        self.lines.setdefault(name, self.line)
         if value == 0:
             self.zeros.add(name)
 
@@ -137,8 +144,8 @@ def unequal_lists(path: str, width: int, other: int) -> str:
     if not width:
         return f"list {name!r} is empty; give its numbers, or null if they are missing."
     return (
-        f"list {name!r} has {width} numbers, and {other} in other documents; a feature vector has "
-        "one length. Leave the list out with --exclude (Columns(exclude=[...])) or fill it up."
+        f"list {name!r} has {width} numbers, and {other} in documents before it; a feature vector "
+        "has one length. Fill the list up, or leave it out with --exclude (Columns(exclude=[...]))."
     )
 
 
@@ -146,10 +153,13 @@ def split_features(text: str) -> Iterator[tuple[str, str]]:
     """Names and values of Solr's ``[features]``, such as ``bm25=1.5,isBook=0.0``."""
     if not text.strip():
         return iter(())
+    found: list[tuple[str, str, str]] = []
     for between, after in _SEPARATORS:
         parts = [part.rpartition(between) for part in text.strip().split(after)]
         if all(name and is_value(value) for name, _, value in parts):
-            return ((name.strip(), value) for name, _, value in parts)
+            found = max(found, parts, key=len)  # a=1;b=2 is no feature of the name a=1;b
+    if found:
+        return ((name.strip(), value) for name, _, value in found)
     raise LogError(
         f"[features] is {text!r:.80}, and reads name=value,name=value or name:value name:value."
     )
@@ -180,7 +190,8 @@ def _number(value: Any, name: str) -> float:
     if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity"):
         value = float(value)  # JSON has no such numbers, so that engines write texts
     if not isinstance(value, int | float):
-        kind = {str: "a text", list: "a list", dict: "an object"}.get(type(value), "no number")
+        kinds = {"str": "a text", "list": "a list", "dict": "an object"}
+        kind = kinds.get(type(value).__name__, "no number")
         raise LogError(
             f"feature {name!r} is {kind}, {value!r:.60}; features are numbers, or lists of "
             f"numbers. Leave it out with --exclude {name} (Columns(exclude=[...]))."

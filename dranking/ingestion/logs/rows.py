@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT, Columns
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError
 from dranking.ingestion.judgements import Judgements
 from dranking.ingestion.letor.invalid_lines import InvalidLine
 from dranking.ingestion.letor.text_ranges import TextRange
@@ -39,7 +39,7 @@ class ReadLog:
     ----------
     n_lines
         Number of lines.
-    names, widths, numbers, zeros, left_out
+    names, widths, numbers, zeros, left_out, lines
         Those of `FeatureReader`.
     columns
         Which of the columns of document ids, grades and weights have a value.
@@ -59,6 +59,7 @@ class ReadLog:
     numbers: frozenset[str] = frozenset()
     zeros: frozenset[str] = frozenset()
     left_out: frozenset[str] = frozenset()
+    lines: dict[str, int] = field(default_factory=dict)
     columns: frozenset[str] = frozenset()
     texts: frozenset[str] = frozenset()
     n_unnamed: int = 0
@@ -103,7 +104,7 @@ def read_log(
         try:
             if isinstance(value, LogError):
                 raise value
-            before = reader.n_unnamed
+            before, reader.features.line = reader.n_unnamed, line
             found = list(reader.documents(value))
         except (LogError, RecursionError) as error:
             text = str(error) if isinstance(error, LogError) else "the value is nested too deep."
@@ -128,6 +129,7 @@ def read_log(
         frozenset(features.numbers),
         frozenset(features.zeros),
         frozenset(features.left_out),
+        features.lines,
         frozenset(there),
         frozenset(texts),
         reader.n_unnamed,
@@ -206,7 +208,7 @@ def completed(
 
     Raises
     ------
-    UsageError
+    DataError
         If a response has no document that is judged for the query at its place.
     """
     lines = pc.add(table[LINE], n_lines)
@@ -237,7 +239,7 @@ def _queries_in_order(
     judged = ~np.isnan(judgements.grades(queries, table[DOC_ID]))
     for response in np.unique(at[~np.isin(at, at[judged])])[:1].tolist():
         row = int(np.argmax(at == response))
-        raise UsageError(
+        raise DataError(
             f"{path}:{lines[row]}: response {response + 1} names no query, and by the order of "
             f"{judgements.where} is of query {queries[row]}, which has none of its documents among "
             "its judged ones. Is the order another one? Write the id of the query beside each "
@@ -246,12 +248,12 @@ def _queries_in_order(
     return queries
 
 
-def check_collisions(form: LogForm) -> None:
+def check_collisions(form: LogForm, where: str) -> None:
     """Raise DataError if a feature has the name of a column with another role."""
     taken = [name for name in form.names if name in (*form.columns.values(), LINE)]
     if taken:
         raise DataError(
-            f"feature {taken[0]!r} of the log has the name of the column of ids, grades, weights "
-            "or lines. Leave it out with --exclude, or name the column otherwise (--qid-column, "
+            f"{where}: feature {taken[0]!r} has the name of the column of ids, grades, weights or "
+            "lines. Leave it out with --exclude, or name the column otherwise (--qid-column, "
             "--docid-column, --relevance-column, --weight-column)."
         )

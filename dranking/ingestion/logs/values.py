@@ -112,6 +112,5 @@ def _reason(error: Exception) -> str:
 
 
 def begins_as_json(content: bytes) -> bool:
-    """Whether a text begins as a JSON object, or as an array of objects."""
-    text = content.removeprefix(codecs.BOM_UTF8).lstrip()
-    return text[:1] == b"{" or (text[:1] == b"[" and text[1:].lstrip()[:1] in (b"{", b"]", b""))
+    """Whether a text begins as a JSON object or array, which no other text does."""
+    return content.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")
