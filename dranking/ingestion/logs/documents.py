@@ -90,17 +90,17 @@ class DocumentReader:
             for each in value:
                 yield from self.documents(each, query)
             return
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             raise LogError(f"is {value!r:.60}, and must be an object: a response, a hit or a row.")
         own = self._id(value, self._query, "query id")
         query = query if own is None else own
         hits, docs = _list_in(value, "hits", "hits"), _list_in(value, "response", "docs")
-        if isinstance(value.get("error"), Mapping):
+        if isinstance(value.get("error"), dict):
             raise LogError(f"is no response but an error of the engine: {value['error']!r:.200}")
         if isinstance(value.get("responses"), list):
             yield from self.documents(value["responses"], query)
         elif hits is not None or docs is not None:
-            if query is None and isinstance(value.get("responseHeader"), Mapping):
+            if query is None and isinstance(value.get("responseHeader"), dict):
                 parameters = value["responseHeader"].get("params") or {}
                 query = self._id(parameters, self._query, "query id")
             yield from self._response(hits or docs or [], query)
@@ -128,8 +128,8 @@ class DocumentReader:
             number = self.n_unnamed
             self.n_unnamed += 1
         for entry in entries:
-            if not isinstance(entry, Mapping) or not _is_hit(entry):
-                shown = entry.get("_id", entry.get("id")) if isinstance(entry, Mapping) else entry
+            if not isinstance(entry, dict) or not _is_hit(entry):
+                shown = entry.get("_id", entry.get("id")) if isinstance(entry, dict) else entry
                 raise LogError(
                     f"document {shown!r:.60} has no logged features: neither fields._ltrlog, which "
                     "ext.ltr_log adds to the search (Elasticsearch, OpenSearch), nor [features], "
@@ -146,7 +146,7 @@ class DocumentReader:
         if not is_solr and DOC_ID not in self._document:
             names = self._document
         document = self._id(entry, names, "document id")
-        if document is None and isinstance(entry.get("_source"), Mapping):
+        if document is None and isinstance(entry.get("_source"), dict):
             document = self._id(entry["_source"], names, "document id")
         if query is None and response < 0:
             raise LogError(
@@ -170,7 +170,7 @@ class DocumentReader:
                 "--qid-column (Columns(qid=...)) names another key."
             )
         values: Any = row.get("features")
-        if not isinstance(values, Mapping | list):
+        if not isinstance(values, dict | list):
             roles = {*self._query, *self._document, *self._grade, *self._weight}
             values = {name: value for name, value in row.items() if name not in roles}
         return self._made(row, query, -1, document, self.features.nested(values))
@@ -214,47 +214,47 @@ def _names(chosen: str | None, default: str, known: Sequence[str]) -> tuple[str,
 
 def _list_in(value: Mapping[str, Any], outer: str, inner: str) -> list[Any] | None:
     found = value.get(outer)
-    entries = found.get(inner) if isinstance(found, Mapping) else None
+    entries = found.get(inner) if isinstance(found, dict) else None
     return entries if isinstance(entries, list) else None
 
 
 def _is_hit(value: Mapping[str, Any]) -> bool:
     fields = value.get("fields")
-    return SOLR in value or (isinstance(fields, Mapping) and LOGGED in fields)
+    return SOLR in value or (isinstance(fields, dict) and LOGGED in fields)
 
 
 def _has_documents(value: Any) -> bool:
     """Whether a value is a response, or a list that begins with a hit."""
     if isinstance(value, list):
-        return bool(value) and isinstance(value[0], Mapping) and _is_hit(value[0])
-    return isinstance(value, Mapping) and (
+        return bool(value) and isinstance(value[0], dict) and _is_hit(value[0])
+    return isinstance(value, dict) and (
         _is_hit(value)
         or _list_in(value, "hits", "hits") is not None
         or _list_in(value, "response", "docs") is not None
-        or isinstance(value.get("error"), Mapping)
+        or isinstance(value.get("error"), dict)
     )
 
 
 def _names_query(entry: Any, names: Sequence[str]) -> bool:
-    return isinstance(entry, Mapping) and any(entry.get(name) is not None for name in names)
+    return isinstance(entry, dict) and any(entry.get(name) is not None for name in names)
 
 
 def _logged(hit: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
     """Names and values of all log entries of a hit; an entry without a value is missing."""
     logs = hit["fields"][LOGGED]
     for log in logs if isinstance(logs, list) else [logs]:
-        for entries in log.values() if isinstance(log, Mapping) else ():
-            if isinstance(entries, Mapping):  # the form of the plugin's first versions
+        for entries in log.values() if isinstance(log, dict) else ():
+            if isinstance(entries, dict):  # the form of the plugin's first versions
                 yield from entries.items()
                 continue
             for entry in entries if isinstance(entries, list) else [None]:
-                if not isinstance(entry, Mapping) or "name" not in entry:
+                if not isinstance(entry, dict) or "name" not in entry:
                     raise LogError(f"an entry of its log is {entry!r:.60}, without a name.")
                 yield entry["name"], entry.get("value")
 
 
 def _solr(features: Any) -> Iterator[tuple[Any, Any]]:
-    if isinstance(features, Mapping):
+    if isinstance(features, dict):
         return iter(features.items())
     if not isinstance(features, str):
         raise LogError(f"[features] is {features!r:.60}, and must be a text.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from dranking.data.roles import Columns
@@ -61,6 +61,10 @@ class FeatureReader:
         """Features of an engine's log; NaN stands for a missing value."""
         found: dict[str, float] = {}
         for name, value in pairs:
+            is_new = name not in found and name in self.numbers
+            if is_new and type(value) is float and 0 < abs(value) < math.inf:
+                found[name] = value  # nearly all values; the checks below take most of the time
+                continue
             if not isinstance(name, str) or not name:
                 raise LogError(f"the name of a feature is {name!r:.60}, and must be a text.")
             if self._takes(name):
@@ -76,7 +80,7 @@ class FeatureReader:
     def _collect(self, value: Any, path: str, found: dict[str, float]) -> None:
         if path in self._exclude:
             self.left_out.add(path)
-        elif isinstance(value, Mapping):
+        elif isinstance(value, dict):
             for key, inner in value.items():
                 self._collect(inner, f"{path}.{key}" if path else key, found)
         elif isinstance(value, list):
@@ -100,7 +104,7 @@ class FeatureReader:
         self.widths[path] = width
         self.lines.setdefault(path, self.line)
         for name, value in zip(names, values, strict=True):
-            if isinstance(value, list | Mapping):
+            if isinstance(value, list | dict):
                 raise LogError(f"feature {path!r} is a list of lists or objects, not of numbers.")
             if self._chosen is None or path in self._chosen or name in self._chosen:
                 self._add(found, name, _number(value, name))
