@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT, Columns
+from dranking.data.tables.vectors import vector_names
 from dranking.engine.executor import Executor
 from dranking.engine.tile_tasks import given
 from dranking.errors import DataError, DataWarning, quoted, warn_user
@@ -21,7 +22,7 @@ from dranking.ingestion.judgements import Judgements
 from dranking.ingestion.letor.text_ranges import TextRange, text_ranges
 from dranking.ingestion.letor.text_source import check_readable
 from dranking.ingestion.logs.documents import HOW_TO_NAME
-from dranking.ingestion.logs.features import unequal_lists, vector_names
+from dranking.ingestion.logs.features import unequal_lists
 from dranking.ingestion.logs.rows import (
     LINE,
     LogForm,

@@ -28,6 +28,7 @@ from dranking.data.tables.columns import TABLE, Layout
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.numeric_values import is_number
 from dranking.data.tables.recorded_steps import recorded_steps
+from dranking.data.tables.vectors import vector_of, vectors_to_read, width_of, with_elements
 from dranking.engine.executor import Executor
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace, Place
@@ -222,10 +223,11 @@ def open_table(executor: Executor, table: Any, rules: ColumnRules, scratch: Scra
         As `open_parquet` raises them; and if the table cannot be read to its end.
     """
     check_index(table, rules.columns)
-    stream = as_stream(table)
-    layout = rules.layout([(TABLE, stream.schema)])
-    columns = layout.to_read(np.arange(len(layout.feature_names)))
-    columns = [name for name in columns if name in stream.schema.names]  # grades may be joined
+    stream, widths = _with_widths(as_stream(table), rules.columns)
+    layout = rules.layout([(TABLE, with_elements(stream.schema, widths))])
+    read = layout.to_read(np.arange(len(layout.feature_names)))
+    wanted = {vector_of(name) if vector_of(name) in widths else name for name in read}
+    columns = [name for name in stream.schema.names if name in wanted]
     if stream.n_bytes is not None:
         sizes = dict(zip(stream.schema.names, stream.n_bytes, strict=True))
         scratch.check_space(sum(sizes[name] for name in columns), "storing the table")
@@ -237,6 +239,19 @@ def open_table(executor: Executor, table: Any, rules: ColumnRules, scratch: Scra
     titles = [TABLE] * len(written)
     opened = open_parquet(executor, places, replace(rules, asked=same, before=None), titles=titles)
     return replace(opened, n_scratch_bytes=sum(n_bytes for _, n_bytes in written))
+
+
+def _with_widths(stream: Stream, columns: Columns) -> tuple[Stream, dict[str, int]]:
+    """The stream, and the length of the first list of each column of lists of numbers."""
+    names, widths = vectors_to_read(stream.schema, columns), dict[str, int]()
+    begun: list[pa.RecordBatch] = []
+    while len(widths) < len(names) and (batch := next(stream.batches, None)) is not None:
+        begun.append(batch)
+        for name in names:
+            width = width_of([batch.column(name)])
+            if width:
+                widths.setdefault(name, width)
+    return stream._replace(batches=chain(begun, stream.batches)), widths
 
 
 def open_arrow(

@@ -13,6 +13,7 @@ from dranking.data.tables.ids import is_text
 from dranking.data.tables.later_features import compare_features, say_left_out
 from dranking.data.tables.numeric_values import is_number
 from dranking.data.tables.recorded_steps import Schemas
+from dranking.data.tables.vectors import widths_in, with_vectors
 from dranking.errors import DataError, quoted
 
 
@@ -46,7 +47,9 @@ def common_layout(schemas: Schemas, columns: Columns, *, may_lack: bool = False)
         schemas = _with_lacking(schemas, columns)
     known, layouts = columns.known, []
     left_out: dict[str, str] = {}
+    _check_widths(schemas)
     for where, schema in schemas:
+        columns = with_vectors(columns, schema)
         layout = _layout(schema, columns, known, where)
         if known is not None and layout.width is None:
             found = _features_of(schema, columns, known, layout)
@@ -72,6 +75,20 @@ def common_layout(schemas: Schemas, columns: Columns, *, may_lack: bool = False)
         qid_is_text=_is_text(schemas, first.roles.qid),
         doc_id_is_text=first.roles.docid is not None and _is_text(schemas, first.roles.docid),
     )
+
+
+def _check_widths(schemas: Schemas) -> None:
+    """Raise DataError if lists of a column have one length in a file and another in others."""
+    first: dict[str, tuple[int, str]] = {}
+    for where, schema in schemas:
+        for name, width in widths_in(schema).items():
+            known, there = first.setdefault(name, (width, where))
+            if known != width:
+                raise DataError(
+                    f"{where}: row 0: column {name!r} has a list of length {width}, and {known} in "
+                    f"{there}; a feature vector has one length. Fill the lists up, or leave them "
+                    f"out with --exclude {name} (Columns(exclude=[...]))."
+                )
 
 
 def _layout(schema: pa.Schema, columns: Columns, known: KnownFeatures | None, where: str) -> Layout:

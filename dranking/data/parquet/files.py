@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dranking.data.parquet.part import ParquetPart, explained, open_part
+from dranking.data.tables.vectors import elements_of, vector_names
 from dranking.files.places import is_local
 from dranking.files.reading import ahead, at_once, open_input
 
@@ -112,10 +113,11 @@ class ParquetFiles:
         with explained(part.path, group):
             if piece.is_whole:
                 opened = open_part(part, self.dictionaries)
-                table = opened.read_row_group(group, columns=columns, use_threads=False)
+                stored = part.stored(columns)
+                table = opened.read_row_group(group, columns=stored, use_threads=False)
             else:
-                table = _read_rows(part, group, tuple(columns), start, stop)
-            return _with_columns(table, part, columns)
+                table = _read_rows(part, group, tuple(part.stored(columns)), start, stop)
+            return _with_columns(table, part, columns, start)
 
     def _read_groups(self, run: Sequence[_Piece], columns: Sequence[str]) -> list[pa.Table]:
         """Adjacent row groups of one file, which is opened once."""
@@ -124,8 +126,9 @@ class ParquetFiles:
         part, groups = run[0].part, [piece.group for piece in run]
         with explained(part.path):
             opened = open_part(part, self.dictionaries)
-            read = opened.read_row_groups(groups, columns=columns, use_threads=False)
-            table = _with_columns(read, part, columns)
+            stored = part.stored(columns)
+            read = opened.read_row_groups(groups, columns=stored, use_threads=False)
+            table = _with_columns(read, part, columns, run[0].start)
         return [table.slice(p.start - run[0].start, p.stop - p.start) for p in run]
 
     def scan(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
@@ -140,7 +143,7 @@ class ParquetFiles:
                     else whole.to_batches(max_chunksize=16 * BATCH_ROWS)
                 )
                 for batch in batches:
-                    yield row, _with_columns(pa.Table.from_batches([batch]), part, columns)
+                    yield row, _with_columns(pa.Table.from_batches([batch]), part, columns, 0)
                     row += batch.num_rows
 
     def _whole(self, columns: Sequence[str]) -> Iterator[pa.Table | None]:
@@ -256,11 +259,41 @@ def _read_rows(
     return table
 
 
-def _with_columns(table: pa.Table, part: ParquetPart, columns: Sequence[str]) -> pa.Table:
-    """The columns in order; those that the file lacks have their constant, or are null."""
+def _with_columns(
+    table: pa.Table, part: ParquetPart, columns: Sequence[str], first: int
+) -> pa.Table:
+    """The columns in order; those that the file lacks have their constant, or are null.
+
+    `first` is the number of the first row in the file.
+    """
     constants = dict(part.constants)
+    for vector, width in part.vectors:
+        if vector in table.column_names:
+            table = _with_elements(table, part, columns, vector, width, first)
     for name in columns:
         if name not in table.column_names:
             values = pa.repeat(pa.scalar(constants.get(name), pa.float64()), table.num_rows)
             table = table.append_column(name, values)
     return table.select(columns)
+
+
+def _with_elements(
+    table: pa.Table,
+    part: ParquetPart,
+    columns: Sequence[str],
+    vector: str,
+    width: int,
+    first: int,
+) -> pa.Table:
+    """The table with the elements of a column of lists that are among the columns."""
+
+    def place(row: int) -> str:
+        return f"{part.name}: row {part.first_row + first + row}"
+
+    wanted = {*columns}
+    numbered = [(i, n) for i, n in enumerate(vector_names(vector, width)) if n in wanted]
+    positions = [i for i, _ in numbered]
+    elements = elements_of(table.column(vector), vector, width, positions, place)
+    for (_, name), values in zip(numbered, elements, strict=True):
+        table = table.append_column(name, values)
+    return table.drop_columns([vector])

@@ -14,7 +14,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.parquet.listing import list_parquet, parts_below
-from dranking.data.parquet.part import ParquetPart, column_bytes, column_ranges, read_footer
+from dranking.data.parquet.part import (
+    ParquetPart,
+    column_bytes,
+    column_ranges,
+    read_footer,
+    vector_widths,
+)
 from dranking.data.parquet.where import matching
 from dranking.data.tables.columns import Layout
 from dranking.data.tables.lost_digits import (
@@ -25,6 +31,7 @@ from dranking.data.tables.lost_digits import (
     no_lists,
     origins_of,
 )
+from dranking.data.tables.vectors import with_elements
 from dranking.errors import DataError, listed
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import at_once
@@ -138,9 +145,15 @@ def _read_footer(
     constants = tuple((key, _number(file, key, schema)) for key in folder_features)
     for key, _ in constants:
         schema = schema.append(pa.field(key, pa.float64()))
-    part = replace(footer.part, constants=constants)
+    widths = vector_widths(footer)
+    part = replace(footer.part, constants=constants, vectors=tuple(widths.items()))
     n_bytes = np.append(column_bytes(footer), np.zeros(len(constants), np.int64))
     ranges = column_ranges(footer, of_all) if has_ranges else None
+    if widths:
+        of_each = np.array([widths.get(name, 1) for name in schema.names])
+        n_bytes = np.repeat(n_bytes // of_each, of_each)
+        ranges = None if ranges is None else np.repeat(ranges, of_each[: len(ranges)], axis=0)
+        schema = with_elements(schema, widths)
     return ReadFooter(part, schema.serialize().to_pybytes(), n_bytes, ranges)
 
 

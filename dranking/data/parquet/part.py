@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dranking.data.tables.vectors import vector_of, vectors_in, width_of
 from dranking.errors import DataError
 from dranking.files.places import Place, is_local
 from dranking.files.reading import open_input, read_bytes
@@ -25,6 +26,9 @@ FOOTER_BYTES = 65_536
 
 BUFFER_BYTES = 65_536
 """Bytes read ahead per column; without this limit, a row group's columns are read whole."""
+
+FIRST_LISTS = 64
+"""Rows that are read at a time to find the length of the lists of a column."""
 
 MAX_PAGE_BYTES = 6 * 10**6
 """Most memory that the pages of a column take at a time, if they have the usual megabyte."""
@@ -48,6 +52,8 @@ class ParquetPart:
         (n_row_groups + 1,) first row of each row group, then the number of rows.
     constants
         Columns that the file does not hold, with the value that they have in all rows.
+    vectors
+        Columns of lists and their length, whose elements are columns.
     title
         Name in errors of what the file is a piece of; empty for the path.
     first_row
@@ -58,6 +64,7 @@ class ParquetPart:
     digest: str
     group_ptr: tuple[int, ...]
     constants: tuple[tuple[str, float], ...] = ()
+    vectors: tuple[tuple[str, int], ...] = ()
     title: str = ""
     first_row: int = 0
 
@@ -65,6 +72,15 @@ class ParquetPart:
     def name(self) -> str:
         """Name in errors about the rows."""
         return self.title or self.path
+
+    def stored(self, columns: Sequence[str]) -> list[str]:
+        """The columns to read from the file: a column of lists for its elements."""
+        names = {name for name, _ in self.vectors}
+        if not names:
+            return list(columns)
+        vectors = map(vector_of, columns)
+        pairs = zip(columns, vectors, strict=True)
+        return list(dict.fromkeys(of if of in names else name for name, of in pairs))
 
     @property
     def path(self) -> str:
@@ -106,6 +122,22 @@ def read_footer(place: Place) -> Footer:
         schema = schema.with_metadata({**(schema.metadata or {}), **(metadata.metadata or {})})
     group_ptr = (0, *np.cumsum(sizes, dtype=np.int64).tolist())
     return Footer(ParquetPart(place, digest, group_ptr), schema, metadata)
+
+
+def vector_widths(footer: Footer) -> dict[str, int]:
+    """Length of the first list of each column of lists of numbers that has one."""
+    names = vectors_in(footer.schema)
+    if not names or not footer.part.n_rows:
+        return {}
+    with explained(footer.part.path):
+        file = open_part(footer.part)
+        found = {name: width_of(_lists(file, name)) for name in names}
+    return {name: width for name, width in found.items() if width}
+
+
+def _lists(file: pq.ParquetFile, name: str) -> Iterator[pa.Array]:
+    for batch in file.iter_batches(batch_size=FIRST_LISTS, columns=[name], use_threads=False):
+        yield batch.column(0)
 
 
 def column_bytes(footer: Footer) -> NDArray[np.int64]:

@@ -45,6 +45,7 @@ from dranking.data.tables.numeric_values import (
 from dranking.data.tables.query_rows import check_adjacent, run_starts
 from dranking.data.tables.recorded_steps import recorded_steps
 from dranking.data.tables.rows_to_block import concat_ids, fill_from_columns, rows_to_block
+from dranking.data.tables.vectors import spread_table, with_vectors
 from dranking.errors import DataError, UsageError, listed
 
 
@@ -321,6 +322,8 @@ def rows_of_table(
     table: pa.Table, columns: Columns, where: str, max_documents: int = MAX_BLOCK_DOCUMENTS
 ) -> MemoryDataset:
     """The data set of `from_table`, in which values may be missing; `where` names it in errors."""
+    table = spread_table(table, columns, lambda row: f"{where}: row {row}")
+    columns = with_vectors(columns, table.schema)
     layout = find_layout(table.schema, columns, where)
     names = layout.feature_names
     steps = recorded_steps([(where, table.schema)], names)
@@ -362,7 +365,7 @@ def _as_features(X: Any) -> tuple[Any, tuple[str, ...] | None]:
     if sparse.issparse(X):
         return canonical_rows(X), None
     if is_table(X):
-        table = as_table(X)
+        table = spread_table(as_table(X))
         for field in table.schema:
             if field.name in (QID, RELEVANCE):
                 raise UsageError(

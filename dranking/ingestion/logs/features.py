@@ -6,8 +6,8 @@ import math
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from dranking.data.roles import Columns
-from dranking.data.tables.feature_names import default_feature_names
+from dranking.data.roles import FEATURES, Columns
+from dranking.data.tables.vectors import vector_names
 
 __all__: list[str] = []
 
@@ -94,7 +94,7 @@ class FeatureReader:
 
     def _collect_list(self, values: list[Any], path: str, found: dict[str, float]) -> None:
         width = self.widths.get(path, len(values))
-        names = vector_names(path, len(values))
+        names = vector_names(path or FEATURES, len(values))
         if not self._takes(path) and not any(map(self._takes, names)):
             return
         if path in self.numbers:
@@ -137,14 +137,9 @@ class FeatureReader:
             self.zeros.add(name)
 
 
-def vector_names(path: str, width: int) -> tuple[str, ...]:
-    """Names of the features of a list: those of text for a list without a name of its own."""
-    return tuple(f"{path}_{i}" for i in range(width)) if path else default_feature_names(width)
-
-
 def unequal_lists(path: str, width: int, other: int) -> str:
     """The message for a list that is longer or shorter than others, or empty."""
-    name = path or "features"
+    name = path or FEATURES
     if not width:
         return f"list {name!r} is empty; give its numbers, or null if they are missing."
     return (

@@ -19,6 +19,7 @@ from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table, with_columns
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.recorded_steps import recorded_steps
+from dranking.data.tables.vectors import spread_table, vector_of
 from dranking.errors import DataError, UsageError, listed
 from dranking.files.places import is_path
 from dranking.ingestion.collections.scores import lazy_scores
@@ -85,7 +86,8 @@ def prepared_rows(
     if is_table(X):
         # Tables of filled values have the features that tell of gaps; others have their sources.
         likely = [*source_names(names, steps), *source_names(names, scalings_of(steps))]
-        X = as_table(with_columns(X, [likely[i] for i in [*used, *(used + len(names))]]))
+        read = [likely[i] for i in [*used, *(used + len(names))]]
+        X = spread_table(as_table(with_columns(X, [*read, *map(vector_of, read)])))
     record = _record_of(X, names, steps, used)
     is_filled = filled_of(record) is not None
     # Several columns of a model may be forms of one feature.
