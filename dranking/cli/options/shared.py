@@ -13,7 +13,8 @@ from dranking.files.places import Place
 Data: TypeAlias = Annotated[
     Place,
     typer.Argument(
-        help="The data: a dataset directory, parquet, or LETOR/SVMlight text; a path or a URL.",
+        help="The data: a dataset directory, parquet or Arrow files, a feature log (JSON), or "
+        "LETOR/SVMlight text; a path or a URL.",
         metavar="DATA",
     ),
 ]

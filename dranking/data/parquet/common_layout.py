@@ -43,11 +43,11 @@ def common_layout(schemas: Schemas, columns: Columns, *, may_lack: bool = False)
         If a column is named for two purposes.
     """
     schemas = with_types(schemas)
+    _check_widths(schemas)
     if may_lack:
         schemas = _with_lacking(schemas, columns)
     known, layouts = columns.known, []
     left_out: dict[str, str] = {}
-    _check_widths(schemas)
     for where, schema in schemas:
         columns = with_vectors(columns, schema)
         layout = _layout(schema, columns, known, where)

@@ -268,7 +268,7 @@ class Parts:
         """The place of a source, and the rules by which its columns and rows are read."""
         paths = [as_place(source.name)]
         form = data_form(paths)
-        names = {"text": TEXT_OPTIONS, "parquet": TABLE_OPTIONS}.get(form, ())
+        names = {"text": TEXT_OPTIONS, "directory": ()}.get(form, TABLE_OPTIONS)
         if form == "text":
             _check_whole(paths[0])
         options = self.data.model_dump(include=set(names))
