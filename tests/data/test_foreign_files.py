@@ -36,11 +36,6 @@ def utf16_of(text, encoding="utf-16"):
 @pytest.mark.parametrize(
     ("write", "name", "kind"),
     [
-        (json_of, "data.txt", "JSON"),
-        (pretty_json_of, "data.txt", "JSON"),
-        (json_lines_of, "data.jsonl", "JSON"),
-        (compressed_json_of, "data.txt.gz", "JSON"),
-        (TABLE.to_feather, "data.parquet", "Feather"),
         (TABLE.to_orc, "data.orc", "ORC"),
         (utf16_of(TEXT), "data.txt", "UTF-16"),
         (utf16_of(TEXT, "utf-16-le"), "data.txt", "UTF-16"),
@@ -50,6 +45,24 @@ def test_data_of_another_kind(write, name, kind, tmp_path):
     write(tmp_path / name)
     with pytest.raises(DataError, match=rf"{name}:1: the file is .*{kind}, .* once"):
         dr.open_dataset(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("write", "name"),
+    [
+        (json_of, "data.txt"),
+        (pretty_json_of, "data.parquet"),
+        (json_lines_of, "data.jsonl"),
+        (compressed_json_of, "data.txt.gz"),
+        (TABLE.to_feather, "data.parquet"),
+    ],
+)
+def test_data_is_known_by_its_content(write, name, tmp_path):
+    write(tmp_path / name)
+    data = dr.open_dataset(tmp_path / name, columns=dr.Columns(relevance=None))
+    assert data.feature_names == ("score",)
+    assert data.block(0).doc_ids.to_pylist() == ["a", "b"]
+    assert data.block(0).features.tolist() == [[1], [2]]
 
 
 @pytest.mark.parametrize(

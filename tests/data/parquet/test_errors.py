@@ -89,7 +89,7 @@ def test_a_query_id_that_is_missing(tmp_path):
         (lambda f: f.assign(qid=True), "column 'qid' is bool; ids are integers or strings"),
         (lambda f: f.assign(weight="much"), "column 'weight' is .*string; it must hold numbers"),
         (
-            lambda f: f.assign(features=[[1.0, 2.0]] * 10).drop(columns=["x0", "x1", "x2"]),
+            lambda f: f.assign(features=[["a", "b"]] * 10).drop(columns=["x0", "x1", "x2"]),
             r"1 column\(s\) cannot be features: 'features' \(list",
         ),
     ],

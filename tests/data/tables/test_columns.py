@@ -38,7 +38,7 @@ VANISHING = {
     "title": pa.array(list("abcdefghij")),
     "category": pa.array(["x", "y"] * 5).dictionary_encode(),
     "seen": pa.array(range(10), pa.timestamp("us")),
-    "tags": pa.array([[1.0]] * 10, pa.list_(pa.float32())),
+    "tags": pa.array([["new"]] * 10, pa.list_(pa.string())),
     "price": pa.array([{"net": 1.0}] * 10),
 }
 

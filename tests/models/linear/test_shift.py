@@ -115,7 +115,9 @@ def test_data_whose_values_were_merged_is_refused(tmp_path):
     with pytest.warns(DataWarning, match="--shift auto"):
         dr.from_table(LATER)
     (tmp_path / "rows.txt").write_text("1 qid:1 1:2\n0 qid:1 1:3\n")
-    with pytest.raises(dr.UsageError, match=r"shift: only for tables, but .*rows\.txt is text"):
+    with pytest.raises(
+        dr.UsageError, match=r"shift: only for tables and logs, but .*rows\.txt is text"
+    ):
         dr.ingest(tmp_path / "rows.txt", tmp_path / "o", rows=dr.RowRules(shift="auto"))
 
 
