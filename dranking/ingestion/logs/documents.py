@@ -69,6 +69,9 @@ class DocumentReader:
         grades = [name for name in GRADE_NAMES if name not in _NOT_GRADES]
         self._grade = _names(columns.relevance, RELEVANCE, grades)
         self._weight = _names(columns.weight, WEIGHT, (WEIGHT,))
+        # The keys of a document of Solr are its stored fields, such as the weight of a product.
+        self._solr_grade = _names(columns.relevance, RELEVANCE, ())
+        self._solr_weight = _names(columns.weight, WEIGHT, ())
         self._has_docid = columns.docid is not None
 
     def documents(self, value: Any, query: str | int | None = None) -> Iterator[Document]:
@@ -100,8 +103,9 @@ class DocumentReader:
         if isinstance(value.get("responses"), list):
             yield from self.documents(value["responses"], query)
         elif hits is not None or docs is not None:
-            if query is None and isinstance(value.get("responseHeader"), dict):
-                parameters = value["responseHeader"].get("params") or {}
+            header = value.get("responseHeader")
+            parameters = header.get("params") if isinstance(header, dict) else None
+            if query is None and isinstance(parameters, dict):
                 query = self._id(parameters, self._query, "query id")
             yield from self._response(hits or docs or [], query)
         elif _is_hit(value):
@@ -142,9 +146,9 @@ class DocumentReader:
         own = self._id(entry, self._query, "query id")
         query = query if own is None else own
         is_solr = SOLR in entry
-        names = (*self._document, "id") if is_solr else ("_id",)
-        if not is_solr and DOC_ID not in self._document:
-            names = self._document
+        names = self._document
+        if DOC_ID in names:
+            names = ("id", *names) if is_solr else ("_id",)
         document = self._id(entry, names, "document id")
         if document is None and isinstance(entry.get("_source"), dict):
             document = self._id(entry["_source"], names, "document id")
@@ -159,7 +163,10 @@ class DocumentReader:
             found = self.features.logged(_solr(entry[SOLR]) if is_solr else _logged(entry))
         except LogError as error:
             raise LogError(f"document {document!r:.60}: {error}") from error
-        return self._made(entry, query, response, document, found, is_solr)
+        grades = self._solr_grade if is_solr else self._grade
+        weights = self._solr_weight if is_solr else self._weight
+        grade, weight = _value(entry, grades, "grade"), _value(entry, weights, "weight")
+        return Document(query, response, document, grade, weight, found, is_solr)
 
     def _row(self, row: Mapping[str, Any], query: str | int | None) -> Document:
         document = self._id(row, self._document, "document id")
@@ -170,23 +177,14 @@ class DocumentReader:
                 "--qid-column (Columns(qid=...)) names another key."
             )
         values: Any = row.get("features")
-        if not isinstance(values, dict | list):
+        if values is None and "features" in row:
+            values = {}
+        elif not isinstance(values, dict | list):
             roles = {*self._query, *self._document, *self._grade, *self._weight}
             values = {name: value for name, value in row.items() if name not in roles}
-        return self._made(row, query, -1, document, self.features.nested(values))
-
-    def _made(
-        self,
-        given: Mapping[str, Any],
-        query: str | int | None,
-        response: int,
-        document: str | int | None,
-        features: dict[str, float],
-        is_sparse: bool = False,
-    ) -> Document:
-        grade = self._value(given, self._grade, "grade")
-        weight = self._value(given, self._weight, "weight")
-        return Document(query, response, document, grade, weight, features, is_sparse)
+        found = self.features.nested(values)
+        grade = _value(row, self._grade, "grade")
+        return Document(query, -1, document, grade, _value(row, self._weight, "weight"), found)
 
     def _id(self, value: Mapping[str, Any], names: Sequence[str], what: str) -> str | int | None:
         found = next((value[name] for name in names if value.get(name) is not None), None)
@@ -196,13 +194,15 @@ class DocumentReader:
             return found
         raise LogError(f"a {what} is {found!r:.60}; ids are texts or whole numbers.")
 
-    def _value(self, value: Mapping[str, Any], names: Sequence[str], what: str) -> float:
-        found = next((value[name] for name in names if value.get(name) is not None), math.nan)
-        if isinstance(found, str) and is_value(found):
-            found = float(found)
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            raise LogError(f"a {what} is {found!r:.60}, and must be a number.")
-        return float(found)
+
+def _value(value: Mapping[str, Any], names: Sequence[str], what: str) -> float:
+    """A grade or a weight; NaN if there is none."""
+    found = next((value[name] for name in names if value.get(name) is not None), math.nan)
+    if isinstance(found, str) and is_value(found):
+        found = float(found)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise LogError(f"a {what} is {found!r:.60}, and must be a number.")
+    return float(found)
 
 
 def _names(chosen: str | None, default: str, known: Sequence[str]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -121,21 +121,23 @@ def read_log(
             n_bytes = 0
     if rows and invalid is None:
         flush()
+    facts = _facts(reader, there, texts)
+    return replace(facts, n_lines=line, named_line=named, unnamed_line=unnamed, invalid=invalid)
+
+
+def _facts(reader: DocumentReader, there: set[str], texts: set[str]) -> ReadLog:
+    """What a reader found; without lines."""
     features = reader.features
     return ReadLog(
-        line,
-        tuple(features.names),
-        features.widths,
-        frozenset(features.numbers),
-        frozenset(features.zeros),
-        frozenset(features.left_out),
-        features.lines,
-        frozenset(there),
-        frozenset(texts),
-        reader.n_unnamed,
-        named,
-        unnamed,
-        invalid,
+        names=tuple(features.names),
+        widths=features.widths,
+        numbers=frozenset(features.numbers),
+        zeros=frozenset(features.zeros),
+        left_out=frozenset(features.left_out),
+        lines=features.lines,
+        columns=frozenset(there),
+        texts=frozenset(texts),
+        n_unnamed=reader.n_unnamed,
     )
 
 

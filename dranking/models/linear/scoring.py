@@ -86,8 +86,9 @@ def prepared_rows(
     if is_table(X):
         # Tables of filled values have the features that tell of gaps; others have their sources.
         likely = [*source_names(names, steps), *source_names(names, scalings_of(steps))]
-        read = [likely[i] for i in [*used, *(used + len(names))]]
-        X = spread_table(as_table(with_columns(X, [*read, *map(vector_of, read)])))
+        read_by_name = [likely[i] for i in [*used, *(used + len(names))]]
+        vectors = map(vector_of, read_by_name)
+        X = spread_table(as_table(with_columns(X, [*read_by_name, *vectors])))
     record = _record_of(X, names, steps, used)
     is_filled = filled_of(record) is not None
     # Several columns of a model may be forms of one feature.

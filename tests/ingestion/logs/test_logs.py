@@ -122,6 +122,18 @@ def test_dense_and_sparse_features_of_solr(tmp_path, features, expected):
             dr.ingest(path, tmp_path / "d", columns=UNLABELLED)
 
 
+def test_stored_fields_of_solr_are_no_grades(tmp_path):
+    docs = [{"id": "d", "doc_id": 9, "weight": 2.5, "label": "sale", "[features]": "a=1.0"}]
+    docs.append({"id": "e", "weight": 3.5, "stars": 4, "[features]": "a=2.0"})
+    text = logs.lines([{"query_id": "q", "response": {"docs": docs}}])
+    path = written(tmp_path, text)
+    assert_holds(
+        dr.open_dataset(path, columns=UNLABELLED), [("q", "d", None, [1]), ("q", "e", None, [2])]
+    )
+    stars = dr.open_dataset(path, columns=dr.Columns(relevance="stars"))
+    assert_holds(stars, [("q", "d", None, [1]), ("q", "e", 4, [2])])
+
+
 def test_rows_with_nested_features(tmp_path):
     text = logs.lines(
         [
