@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from dranking.data.roles import FEATURES, Columns
@@ -87,8 +87,8 @@ class FeatureReader:
             self._collect_list(value, path, found)
         elif not self._takes(path):
             return
-        elif isinstance(value, str) and self._known is not None and path not in self._known.names:
-            self._add(found, path, math.nan)  # a new column, which is left out with a line
+        elif isinstance(value, str) and self._is_new([path]):
+            self._add(found, path, math.nan)
         else:
             self._add(found, path, _number(value, path))
 
@@ -96,6 +96,9 @@ class FeatureReader:
         width = self.widths.get(path, len(values))
         names = vector_names(path or FEATURES, len(values))
         if not self._takes(path) and not any(map(self._takes, names)):
+            return
+        if self._is_new(names):
+            self._add(found, path, math.nan)
             return
         if path in self.numbers:
             raise LogError(f"feature {path!r} is a list, and a number in another document.")
@@ -108,6 +111,10 @@ class FeatureReader:
                 raise LogError(f"feature {path!r} is a list of lists or objects, not of numbers.")
             if self._chosen is None or path in self._chosen or name in self._chosen:
                 self._add(found, name, _number(value, name))
+
+    def _is_new(self, names: Sequence[str]) -> bool:
+        """Whether earlier data has none of these features, which are then left out with a line."""
+        return self._known is not None and not {*names} & {*self._known.names}
 
     def _takes(self, name: str) -> bool:
         if name in self._exclude:

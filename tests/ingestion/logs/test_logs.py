@@ -169,6 +169,19 @@ def test_rows_with_nested_features(tmp_path):
         dr.open_dataset(path, columns=dr.Columns(exclude=["titel"]), null="zero")
 
 
+@pytest.mark.filterwarnings("ignore:.*left out 'name', 'tags', 'size'")
+def test_rows_to_append(tmp_path):
+    """Features are found by name; what is new is left out with a line, whatever it holds."""
+    first = {"qid": 1, "docid": 1, "relevance": 1, "a": 1.5, "v": [1, 2]}
+    later = {"qid": 2, "docid": 1, "relevance": 0, "v": [3, 4], "name": "n", "tags": ["x"], "a": 2}
+    rows = [{**later, "size": 3}, {**later, "docid": 2, "v": None}]
+    stored, _ = dr.ingest(written(tmp_path, logs.lines([first])), tmp_path / "d", rows=NULLS)
+    path = written(tmp_path, logs.lines(rows))
+    stored, _ = dr.ingest(path, tmp_path / "d", rows=NULLS, append=True)
+    expected = [(1, 1, 1, [1.5, 1, 2]), (2, 1, 0, [2, 3, 4]), (2, 2, 0, [2, None, None])]
+    assert_holds(stored, expected)
+
+
 def test_rows_without_an_object_of_features(tmp_path):
     text = logs.lines(
         [{"q": "a", "docid": "x", "relevance": 1, "price": 3, "text": {"length": 5}, "name": "n"}]
