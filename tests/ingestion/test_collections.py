@@ -103,3 +103,24 @@ def test_partitions_are_stored_by_the_workers_of_a_cluster(tmp_path, client):
     here, _ = dr.ingest(FRAME, tmp_path / "a", columns=COLUMNS)
     there, _ = dr.ingest(frame, tmp_path / "b", columns=COLUMNS, executor=client)
     assert there.fingerprint == here.fingerprint
+
+
+def test_logs_and_arrow_files_are_read_by_the_workers_of_a_cluster(tmp_path, client):
+    FRAME.to_json(tmp_path / "log.jsonl", orient="records", lines=True)
+    FRAME.to_feather(tmp_path / "log.feather")
+    judgements = {str(query): dict(zip(rows.doc, rows.label, strict=True))
+                  for query, rows in FRAME.groupby("query")}  # fmt: skip
+    columns = dr.Columns(qid="query", docid="doc", relevance="judged", exclude=["label"])
+    for source in ("log.jsonl", "log.feather"):
+        found = [
+            dr.ingest(
+                tmp_path / source,
+                tmp_path / "d",
+                columns=columns,
+                judgements=judgements,
+                executor=executor,
+                overwrite=True,
+            )[0].fingerprint
+            for executor in (client, None)
+        ]
+        assert found[0] == found[1]

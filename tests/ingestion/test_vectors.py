@@ -56,7 +56,8 @@ def test_a_vector_beside_numbers(tmp_path, kind):
         left = dr.open_dataset(source, columns=dr.Columns(exclude=["emb"]))
         assert left.feature_names == ("x", "y")
     model = dr.RankRLS().fit(stored).to_model()
-    wanted = expected @ np.array(model.weights)
+    at = [("x", "emb_0", "emb_1", "y").index(name) for name in model.feature_names]
+    wanted = expected[:, at] @ np.array(model.weights)
     np.testing.assert_allclose(model.predict(table), wanted, rtol=1e-5, atol=1e-6)
 
 
