@@ -56,7 +56,6 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     overwrite: bool = False,
     append: bool = False,
     scratch: AnyPlace | None = None,
-    judgements: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     executor: Any = None,
 ) -> tuple[StoredDataset, IngestFacts]:
@@ -99,10 +98,6 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
         rows that are brought together. They lie in a folder of their own there, ``dranking-...``,
         which is removed at the end. By default they lie inside the output; threads that write to a
         URL use a local temporary folder.
-    judgements
-        Grades of documents by query and document id, for tables and logs without grades: a path, a
-        dictionary, a table, or what else `evaluate` takes as judgements. Ids are compared as texts.
-        Documents without a judgement have no label.
     storage_options
         Options of the file system of URLs, as pandas and Dask take them.
     executor
@@ -137,7 +132,7 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     output = as_place(output, storage_options)
     place = None if scratch is None else as_place(scratch, storage_options)
     roles = Columns.of(columns)
-    judged = None if judgements is None else Judgements(judgements)
+    judged = None if rows.judgements is None else Judgements(rows.judgements)
     request = Request(source, get_executor(executor), roles, where, rows, normalize, judged)
     with (
         begin_directory(output, overwrite=overwrite, append=append) as commit,

@@ -83,12 +83,15 @@ class Judgements:
         """
         name = columns.relevance
         if name is None:
-            raise UsageError("judgements give the documents grades; leave --no-relevance out.")
+            raise UsageError(
+                "judgements give the documents grades; leave out --no-relevance of dranking ingest."
+            )
         for where, schema in schemas:
             if name in schema.names:
                 raise UsageError(
                     f"{where}: has grades already, in the column {name!r}; judgements are for data "
-                    f"without. To take the judgements, --exclude {name} --relevance-column judged."
+                    f"without. To take the judgements, give dranking ingest --exclude {name} "
+                    "--relevance-column judged."
                 )
         field = pa.field(name, pa.float64())
         return [(where, schema.append(field)) for where, schema in schemas]
@@ -104,7 +107,8 @@ class Judgements:
         if roles.docid is None:
             raise DataError(
                 f"{files.parts[0].name}: the rows have no document ids, by which {self.where} "
-                "grades documents. Name the column with --docid-column (Columns(docid=...))."
+                "grades documents. Name the column with --docid-column (Columns(docid=...), "
+                "for retrain data.docid)."
             )
         return JudgedFiles(files, self, roles)
 

@@ -117,7 +117,7 @@ def test_logs_and_arrow_files_are_read_by_the_workers_of_a_cluster(tmp_path, cli
                 tmp_path / source,
                 tmp_path / "d",
                 columns=columns,
-                judgements=judgements,
+                rows=dr.RowRules(judgements=judgements),
                 executor=executor,
                 overwrite=True,
             )[0].fingerprint

@@ -87,7 +87,7 @@ def _check_widths(schemas: Schemas) -> None:
                 raise DataError(
                     f"{where}: row 0: column {name!r} has a list of length {width}, and {known} in "
                     f"{there}; a feature vector has one length. Fill the lists up, or leave them "
-                    f"out with --exclude {name} (Columns(exclude=[...]))."
+                    f"out with --exclude {name} (Columns(exclude=[...]), for retrain data.exclude)."
                 )
 
 

@@ -212,9 +212,9 @@ def _how_to_name(roles: Sequence[str], where: str) -> str:
     if RELEVANCE in roles:
         hints.append(
             " Grades in a file of their own are joined by dranking ingest --judgements (in Python "
-            "judgements=). Data without labels is stored by dranking ingest --no-relevance (in "
-            "Python Columns(relevance=None)), and scored by predict or labelled by clicks label; "
-            "nothing else can be done with it."
+            "RowRules(judgements=...)). Data without labels is stored by dranking ingest "
+            "--no-relevance (in Python Columns(relevance=None)), and scored by predict or labelled "
+            "by clicks label; nothing else can be done with it."
         )
     return "".join(hints)
 

@@ -142,7 +142,8 @@ def elements_of(
             raise DataError(
                 f"{place(start + row)}: column {name!r} has a list of length {lengths[row]}, and "
                 f"{width} in the first row; a feature vector has one length. Fill the lists up, or "
-                f"leave them out with --exclude {name} (Columns(exclude=[...]))."
+                f"leave them out with --exclude {name} (Columns(exclude=[...]), for retrain "
+                "data.exclude)."
             )
         numbers = arrow_numbers(chunk.drop_null().flatten()).reshape(-1, width)
         if chunk.null_count:

@@ -36,7 +36,8 @@ _NOT_GRADES: Final = ("score",)  # the score of the engine
 
 HOW_TO_NAME = (
     'Write the id of the query beside it, as {"query_id": "q1", "response": {...}}; or give '
-    "--judgements (in Python judgements=), whose queries come in the order of the responses."
+    "--judgements of dranking ingest (in Python RowRules(judgements=...)), whose queries come in "
+    "the order of the responses."
 )
 """Advice on a response that names no query."""
 
@@ -174,7 +175,7 @@ class DocumentReader:
             shown = ", ".join([*row][:6])
             raise LogError(
                 f"the row names no query ({' or '.join(self._query)}); its keys are {shown:.200}. "
-                "--qid-column (Columns(qid=...)) names another key."
+                "--qid-column (Columns(qid=...), for retrain data.qid) names another key."
             )
         values: Any = row.get("features")
         if values is None and "features" in row:

@@ -151,7 +151,8 @@ def unequal_lists(path: str, width: int, other: int) -> str:
         return f"list {name!r} is empty; give its numbers, or null if they are missing."
     return (
         f"list {name!r} has {width} numbers, and {other} in documents before it; a feature vector "
-        "has one length. Fill the list up, or leave it out with --exclude (Columns(exclude=[...]))."
+        "has one length. Fill the list up, or leave it out with --exclude (Columns(exclude=[...]), "
+        "for retrain data.exclude)."
     )
 
 
@@ -200,7 +201,8 @@ def _number(value: Any, name: str) -> float:
         kind = kinds.get(type(value).__name__, "no number")
         raise LogError(
             f"feature {name!r} is {kind}, {value!r:.60}; features are numbers, or lists of "
-            f"numbers. Leave it out with --exclude {name} (Columns(exclude=[...]))."
+            f"numbers. Leave it out with --exclude {name} (Columns(exclude=[...]), for retrain "
+            "data.exclude)."
         )
     try:
         number = float(value)

@@ -256,6 +256,6 @@ def check_collisions(form: LogForm, where: str) -> None:
     if taken:
         raise DataError(
             f"{where}: feature {taken[0]!r} has the name of the column of ids, grades, weights or "
-            "lines. Leave it out with --exclude, or name the column otherwise (--qid-column, "
-            "--docid-column, --relevance-column, --weight-column)."
+            "lines. Leave it out with --exclude (Columns(exclude=[...]), for retrain "
+            "data.exclude), or give the column another name (Columns(qid=..., docid=..., relevance=...))."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from dranking.data.column_constants import (
     ColumnConstants,
@@ -93,6 +93,10 @@ class RowRules:
         For text only: number of features, at least 1; None means the largest index.
     sparse
         For text only: whether to store nonzero values only.
+    judgements
+        For tables and logs without grades: grades of documents by query and document id, as a path,
+        a dictionary, a table, or what else `evaluate` takes as judgements. Ids are compared as
+        texts. Documents without a judgement have no label.
     """
 
     null: NullPolicy = "error"
@@ -102,6 +106,7 @@ class RowRules:
     regroup: bool = True
     n_features: int | None = None
     sparse: bool = False
+    judgements: Any = None
 
     def __post_init__(self) -> None:
         """Raise UsageError if a value is out of range."""

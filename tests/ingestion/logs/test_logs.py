@@ -22,6 +22,10 @@ NULLS = dr.RowRules(null="zero")
 UNLABELLED = dr.Columns(relevance=None)
 
 
+def rules(judgements):
+    return dr.RowRules(null="zero", judgements=judgements)
+
+
 def documents_of(dataset):
     """Query, document, grade and features of every document, in the order of the data set."""
     found = []
@@ -56,7 +60,7 @@ def test_elasticsearch_in_the_forms_that_users_store(tmp_path, form):
     for name in ("log.jsonl", "log.json.gz"):
         path = written(tmp_path, logs.NAMED[form], name)
         stored, facts = dr.ingest(
-            path, tmp_path / "d", rows=NULLS, judgements=logs_qrels(tmp_path), overwrite=True
+            path, tmp_path / "d", rows=rules(logs_qrels(tmp_path)), overwrite=True
         )
         assert stored.feature_names == ("title_query", "body_query")
         expected = [(q, d, 4 if q == "rocky" else 3, v) for q, d, v in logs.EXPECTED]
@@ -75,14 +79,14 @@ def logs_qrels(tmp_path, text=logs.QRELS):
 def test_responses_without_ids_come_in_the_order_of_the_judged_queries(tmp_path, form):
     path = written(tmp_path, logs.UNNAMED[form])
     with pytest.warns(DataWarning, match=r"log\.jsonl: the responses name no queries.*qrels\.txt"):
-        stored, _ = dr.ingest(path, tmp_path / "d", rows=NULLS, judgements=logs_qrels(tmp_path))
+        stored, _ = dr.ingest(path, tmp_path / "d", rows=rules(logs_qrels(tmp_path)))
     assert_holds(stored, [(q, d, 4 if q == "rocky" else 3, v) for q, d, v in logs.EXPECTED])
     for qrels, line in (
         ("rocky 0 4241 4\njaws 0 578 4\nrambo 0 1370 3\n", r"response 1 .* of query rocky"),
         ("rambo 0 1370 3\nrocky 0 4241 4\n", "3 responses .* has 2 queries"),
     ):
         with pytest.raises(DataError, match=line):
-            dr.ingest(path, tmp_path / "e", rows=NULLS, judgements=logs_qrels(tmp_path, qrels))
+            dr.ingest(path, tmp_path / "e", rows=rules(logs_qrels(tmp_path, qrels)))
     with pytest.raises(DataError, match=r"log\.jsonl:\d: the response names no query.*beside it"):
         dr.ingest(path, tmp_path / "e", columns=UNLABELLED, rows=NULLS)
 
@@ -304,8 +308,7 @@ def test_logs_equal_a_plain_reader(tmp_path_factory, log, engine, range_bytes):
         stored, _ = dr.ingest(
             written(folder, text),
             folder / "d",
-            rows=NULLS,
-            judgements=None if engine == "rows" else grades_of(qrels),
+            rows=rules(None if engine == "rows" else grades_of(qrels)),
         )
     assert stored.feature_names == tuple(order)
     assert_holds(stored, rows)
@@ -373,21 +376,19 @@ def test_tables_and_arrow_files_with_judgements(tmp_path):
     expected = [("b", 1, 2, [0.5, 1]), ("b", 3, None, [2, 3]), ("a", 2, 1, [None, 2])]
     files = [tmp_path / name for name in ("t.parquet", "t.feather", "t.arrows")]
     for source in (TABLE, *files):
-        stored, facts = dr.ingest(
-            source, tmp_path / "d", rows=NULLS, judgements=qrels, overwrite=True
-        )
+        stored, facts = dr.ingest(source, tmp_path / "d", rows=rules(qrels), overwrite=True)
         assert_holds(stored, expected)
         assert (facts.n_judged, facts.n_judged_absent) == (2, 1)
     for source in files[1:]:
         with pytest.raises(DataError, match=rf"{source.name}: row 1, column 'x'.*missing"):
-            dr.ingest(source, tmp_path / "e", judgements=qrels)
+            dr.ingest(source, tmp_path / "e", rows=dr.RowRules(judgements=qrels))
         sorted_rows = TABLE.sort_by("qid")
         pa.feather.write_feather(sorted_rows, source)
         data = dr.open_dataset(source, columns=UNLABELLED, null="zero")
         assert [d for _, d, _, _ in documents_of(data)] == [2, 1, 3]
         source.write_bytes(source.read_bytes()[:-40])
         with pytest.raises(DataError, match=rf"{source.name}: cannot be read as an Arrow file"):
-            dr.ingest(source, tmp_path / "e", judgements=qrels)
+            dr.ingest(source, tmp_path / "e", rows=dr.RowRules(judgements=qrels))
 
 
 def test_judgements_that_do_not_fit(tmp_path):
@@ -397,18 +398,16 @@ def test_judgements_that_do_not_fit(tmp_path):
     for source, judgements, columns, kind, message in (
         (TABLE, {"b": {"7": 2}}, {}, DataError, "no document of the data is judged in"),
         (TABLE.drop_columns("docid"), qrels, {}, DataError, "no document ids, by which"),
-        (TABLE, qrels, {"relevance": None}, UsageError, "leave --no-relevance out"),
+        (TABLE, qrels, {"relevance": None}, UsageError, "leave out --no-relevance"),
         (tmp_path / "t.parquet", qrels, {}, UsageError, "has grades already.*--exclude relevance"),
         (tmp_path / "t.txt", qrels, {}, UsageError, "judgements: only for tables and logs"),
         (TABLE, tmp_path / "none.txt", {}, DataError, "none.txt: there is no such file"),
     ):
         with pytest.raises(kind, match=message):
-            dr.ingest(source, tmp_path / "d", rows=NULLS, judgements=judgements, columns=columns)
+            dr.ingest(source, tmp_path / "d", rows=rules(judgements), columns=columns)
         assert not (tmp_path / "d").exists()
     again = dr.Columns(relevance="judged", exclude=["relevance"])
-    stored, _ = dr.ingest(
-        tmp_path / "t.parquet", tmp_path / "d", columns=again, rows=NULLS, judgements=qrels
-    )
+    stored, _ = dr.ingest(tmp_path / "t.parquet", tmp_path / "d", columns=again, rows=rules(qrels))
     assert stored.n_unlabelled == 2
 
 
@@ -418,7 +417,7 @@ def test_exported_models_name_the_features_of_the_log(tmp_path):
     qrels = {"rambo": {"1370": 3, "1369": 1}, "q7": {"GB18030TEST": 1, "UTF8TEST": 0}}
     for text, kind in ((es, "opensearch"), (solr, "solr")):
         path = written(tmp_path, text)
-        data, _ = dr.ingest(path, tmp_path / kind, rows=NULLS, judgements=qrels)
+        data, _ = dr.ingest(path, tmp_path / kind, rows=rules(qrels))
         model = dr.RankRLS().fit(data).to_model()
         exported = json.loads(dr.export_model(model, kind))
         if kind == "solr":
