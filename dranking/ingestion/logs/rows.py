@@ -257,5 +257,5 @@ def check_collisions(form: LogForm, where: str) -> None:
         raise DataError(
             f"{where}: feature {taken[0]!r} has the name of the column of ids, grades, weights or "
             "lines. Leave it out with --exclude (Columns(exclude=[...]), for retrain "
-            "data.exclude), or give the column another name (Columns(qid=..., docid=..., relevance=...))."
+            "data.exclude), or give the column another name (Columns(qid=..., relevance=...))."
         )
