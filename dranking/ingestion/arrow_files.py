@@ -15,9 +15,13 @@ from dranking.files.reading import arrow_input
 
 __all__: list[str] = []
 
-FILE_MAGIC: Final = b"ARROW1\0\0"
-STREAM_MAGIC: Final = b"\xff\xff\xff\xff"
-"""First bytes of an Arrow file, and of an Arrow stream in a file."""
+_FILE: Final = b"ARROW1\0\0"
+_STREAM: Final = b"\xff\xff\xff\xff"
+
+
+def is_arrow(beginning: bytes) -> bool:
+    """Whether the first eight bytes of a file are those of an Arrow file or an Arrow stream."""
+    return beginning.startswith((_FILE, _STREAM))
 
 
 def arrow_stream(place: Place) -> Stream:
@@ -30,7 +34,7 @@ def arrow_stream(place: Place) -> Stream:
     """
     with _explained(place):
         file = arrow_input(place)
-        is_file = file.read(len(FILE_MAGIC)) == FILE_MAGIC
+        is_file = file.read(len(_FILE)) == _FILE
         file.seek(0)
         reader = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(file)
     batches = _batches(reader, is_file, place)

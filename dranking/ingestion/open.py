@@ -18,9 +18,6 @@ from dranking.files.reading import check_regular, exists, list_files, open_input
 from dranking.files.requests import request
 from dranking.files.writing.names import MANIFEST_NAME, is_in_segment
 from dranking.files.writing.output_checks import is_ours, restore_interrupted
-from dranking.ingestion.arrow_files import FILE_MAGIC, STREAM_MAGIC
-from dranking.ingestion.letor.text_source import line_chunks
-from dranking.ingestion.logs.values import begins_as_json
 
 Form: TypeAlias = Literal["directory", "parquet", "arrow", "json", "text"]
 
@@ -271,10 +268,12 @@ def _form_of(place: Place) -> Form:
         raise DataError(f"{place}: there is no such file or directory.{hint}")
     check_regular(place)
     if not request(place, place.is_dir):
+        from dranking.ingestion.arrow_files import is_arrow
+
         with open_input(place) as file:
             beginning = file.read(8)
         is_parquet = beginning[:4] == b"PAR1"
-        if beginning == FILE_MAGIC or beginning[:4] == STREAM_MAGIC:
+        if not is_parquet and is_arrow(beginning):
             return "arrow"
         if not is_parquet and _begins_as_json(place):
             return "json"
@@ -294,6 +293,9 @@ def _form_of(place: Place) -> Form:
 
 def _begins_as_json(place: Place) -> bool:
     """Whether a text file, decompressed, begins as JSON."""
+    from dranking.ingestion.letor.text_source import line_chunks
+    from dranking.ingestion.logs.values import begins_as_json
+
     try:
         first = next(line_chunks(place, 4_096), None)
     except DataError:  # the reader of the text says what is wrong
