@@ -338,7 +338,7 @@ def test_parts_that_are_replaced_stay_until_the_next_change_of_a_disk(tmp_path):
     (place / "README").write_text("by hand")
     third = write_directory(place, b"3", overwrite=True)
     assert read_bytes(place / second) == b"2"
-    assert clean(place, grace=0) == 2  # the second, and its marker
+    assert clean(place, grace=0) == 3  # the second, its marker and its manifest
     left = sorted(str(file).removeprefix(f"{place}/") for file in list_files(place))
     assert left == ["README", "manifest.json", third]
 
@@ -414,7 +414,7 @@ def test_grace_counts_from_the_replacement():
     write_directory(place, b"new", overwrite=True)
     assert read_bytes(place / old) == b"old"
     assert clean(place) == 0
-    assert clean(place, grace=0) == 2
+    assert clean(place, grace=0) == 3  # the old part, its marker and its manifest
     assert content_of(place) == b"new"
 
 

@@ -11,7 +11,7 @@ says which stores keep such conditions). Readers follow the manifest alone, so t
 does not name are invisible; `dranking.files.writing.debris` removes them after a week.
 
 A local directory of such parts is overwritten and appended to in the same way, by one writer at a
-time: those who read it read on. A disk is finite, so the writer first removes what the manifest
+time: those who read it read on. A disk is finite, so an overwrite first removes what the manifest
 does not name, also parts that were replaced less than a week ago.
 
 Other tools list a directory of scores, and would read all parts. It is replaced by renaming, and in
@@ -58,8 +58,10 @@ from dranking.files.writing.names import (
     MANIFEST_NAME,
     SUCCESS_NAME,
     lock_of,
+    manifest_digest,
     names_in,
     new_token,
+    replaced_manifest,
     sibling,
     token_in,
 )
@@ -192,7 +194,9 @@ class DirectoryCommit:
             busy = f"{place}: another process is changing it"
             self._begun.enter_context(explained(place))
             self._begun.enter_context(locked_file(lock_of(place), busy))
-            self._before = self._without_debris(place / manifest_name).decode()
+            self._before = read_bytes(place / manifest_name).decode()
+            if overwrite:
+                remove_unnamed(place, listing_of(place), self._before.encode(), timedelta(0))
         else:
             self.root, self._suffix = self._begun.enter_context(temporary_path(place))
             with explained(place):
@@ -205,12 +209,6 @@ class DirectoryCommit:
         begun = self._begun.pop_all()
         self.discard()
         begun.__exit__(*problem)  # explains a full disk
-
-    def _without_debris(self, manifest: Path) -> bytes:
-        """The manifest of a local directory that is locked, after what it does not name is gone."""
-        listing, content = listing_of(self.place), read_bytes(manifest)
-        remove_unnamed(self.place, listing, content, timedelta(0))
-        return content
 
     def name(self, part: str) -> str:
         """Name of a part relative to the directory: ``segments/17`` is ``segments/<token>-17``."""
@@ -305,11 +303,15 @@ class DirectoryCommit:
                     remove_token(self.place, self.token)
 
     def _mark_replaced(self, manifest: bytes) -> None:
-        """Write markers for the parts that are replaced: their grace counts from this moment."""
+        """Keep the manifest that is replaced, and mark its parts: their grace begins here."""
         if self.root != self.place or not (self._overwrite or self._append):
+            return
+        if self._manifest_name == SUCCESS_NAME:
             return
         with suppress(FileNotFoundError):
             before = read_bytes(self.place / self._manifest_name)
+            kept = replaced_manifest(manifest_digest(before))
+            atomic_write(self.place / kept, before, overwrite=True)
             named = names_in(manifest)
             gone = {token_in(name) for name in names_in(before) - named}
             at_once(self._mark, sorted(gone - named))
