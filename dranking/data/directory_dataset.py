@@ -92,6 +92,8 @@ class DirectoryDataset(Dataset, Generic[ManifestT]):
         """The manifest at the time when the data set was opened."""
         try:
             return self._read_manifest(replaced_manifest(self._manifest_digest))[0]
+        except StoreRefusesError:
+            raise
         except DataError as error:
             raise DataError(
                 f"{self.path}: was changed since it was opened. Start the computation again."
