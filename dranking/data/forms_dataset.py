@@ -128,7 +128,7 @@ class FormsDataset(View):
     source
         Raw data that has the features.
     forms
-        The forms, in the order of the columns.
+        The columns: forms, and products of forms.
     """
 
     def __init__(self, source: Dataset, forms: ColumnForms) -> None:
@@ -139,10 +139,7 @@ class FormsDataset(View):
         )
         n = len(forms.sources)
         origins = (0.0,) * n if self.constants is None else self.constants.origin_of_each
-        named = zip(forms.sources, forms.forms, origins, strict=True)
-        self.feature_names = tuple(
-            name if form is None else form.named(name, origin) for name, form, origin in named
-        )
+        self.feature_names = _names(forms, origins)
         if len(set(self.feature_names)) < len(self.feature_names):
             raise DataError(
                 "the data has features with the names of forms, such as log(f1) beside f1; give "
@@ -159,13 +156,29 @@ class FormsDataset(View):
 
     def _needed(self, columns: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
         """The raw features, each once."""
-        return np.unique(self._columns if columns is None else self._columns[columns])
+        return np.unique(self._columns[self._forms.forms_at(columns)])
 
     def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
-        """The forms of the raw features."""
-        wanted = self._columns if columns is None else self._columns[columns]
+        """The forms of the raw features, and their products."""
+        wanted = self._columns[self._forms.forms_at(columns)]
         _, places = np.unique(wanted, return_inverse=True)
         return self._forms.apply(block.with_features(block.features[:, places]), columns)
+
+
+def _names(forms: ColumnForms, origins: Sequence[float]) -> tuple[str, ...]:
+    """The formula of each column: of the raw feature, where an origin is subtracted from it."""
+    named = [*zip(forms.sources, forms.forms, origins, strict=True)]
+    alone = [name if form is None else form.named(name, origin) for name, form, origin in named]
+    # An origin changes a product of the raw column, and no ranking by the raw column.
+    factors = [
+        f"({name} {'-' if origin > 0 else '+'} {abs(origin)!r})"
+        if origin and form is None
+        else text
+        for text, (name, form, origin) in zip(alone, named, strict=True)
+    ]
+    return tuple(
+        " * ".join(factors[i] for i in of) if len(of) > 1 else alone[of[0]] for of in forms.columns
+    )
 
 
 def before_scaling(dataset: Dataset) -> Dataset:

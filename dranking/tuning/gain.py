@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from dranking.data.dataset import Dataset
+from dranking.data.steps import restricted_steps
 from dranking.metrics.comparison.significance import mean_and_error
 from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery
@@ -63,12 +64,10 @@ def _selected(point: GridPoint, share: float, plan: SearchPlan, rest: Dataset) -
     [path] = plan.family.paths(prepared, [setting], point["n_features"], plan.executor)
     order = np.argsort(path.selected)
     used = path.selected[order]
-    constants = prepared.constants
-    return LinearModel(
-        feature_names=tuple(prepared.feature_names[i] for i in used),
-        weights=tuple(path.weights[-1][order].tolist()),
-        constants=None if constants is None else constants.restricted(used),
-        transforms=tuple(step.restricted(used) for step in prepared.transforms),
+    return LinearModel.of_steps(
+        [prepared.feature_names[i] for i in used],
+        path.weights[-1][order].tolist(),
+        restricted_steps(prepared.preparation, used),
     )
 
 

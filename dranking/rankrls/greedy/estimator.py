@@ -275,7 +275,11 @@ def forbidden_columns(dataset: Dataset, features: Sequence[int | str]) -> list[i
     if forms is None or isinstance(features, str) or not isinstance(features, Iterable):
         return feature_indices(dataset, features, "forbidden")
     features = list(features)
-    of_raw = [i for i, source in enumerate(forms.sources) if source in features]
+    of_raw = [
+        column
+        for column, of in enumerate(forms.columns)
+        if any(forms.sources[i] in features for i in of)
+    ]
     others = [feature for feature in features if feature not in forms.sources]
     return [*of_raw, *feature_indices(dataset, others, "forbidden")]
 
