@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dranking.data.dataset import Dataset
-from dranking.data.forms_dataset import with_forms
 from dranking.data.scaling import Normalize, scaled
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.errors import UsageError
+from dranking.rankrls.greedy.candidates import with_candidates
 from dranking.tuning.settings import Setting
 
 
@@ -35,7 +35,7 @@ class Preparation(NamedTuple):
     def of(self, dataset: Dataset, executor: Executor) -> Dataset:
         """The prepared features of a data set, to which the preparation is fitted."""
         if self.forms is not None:
-            return with_forms(dataset, self.forms.split(","), blocks_on(executor))
+            return with_candidates(dataset, self.forms.split(","), executor)
         if self.normalize is not None:
             return scaled(dataset, self.normalize, blocks_on(executor))
         return dataset
