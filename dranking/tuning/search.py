@@ -48,7 +48,7 @@ from dranking.tuning.grid import Criterion
 from dranking.tuning.preparation import Preparation, preparations_in
 from dranking.tuning.provenance import search_facts, with_provenance
 from dranking.tuning.result import Chosen, TuningResult
-from dranking.tuning.scores import LEAVE_QUERY_OUT, SearchPlan, Validation
+from dranking.tuning.scores import LEAVE_QUERY_OUT, Part, SearchPlan, Validation
 from dranking.tuning.settings import Setting, check_axes, setting_of, settings_of
 from dranking.tuning.sizes import check_nothing_about_size, check_size
 
@@ -285,11 +285,12 @@ def _scored(
     settings: Sequence[Setting],
 ) -> list[ScoredPath]:
     """The scores of all settings with every preparation; warns of those that diverged."""
-    splits = plan.splits(train)
+    part = Part(train, plan.executor)
+    splits = plan.splits(part)
     paths = [
         path
         for preparation in preparations or [Preparation()]
-        for path in plan.scores(train, splits, preparation, settings)
+        for path in plan.scores(part, splits, preparation, settings)
     ]
     warn_of_diverged(points_of(paths))
     return paths
