@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from dranking.bilinear.model import BilinearModel
-from dranking.data.column_forms import forms_of
 from dranking.max_margin.bounds.report import RiskBounds
 from dranking.max_margin.bounds.risk_bound import RiskBound
 from dranking.models.linear.model import LinearModel
@@ -69,17 +68,15 @@ def weights(model: LinearModel, scales: Array) -> Section:
         (place, model.feature_names[i], float(raw[i]), float(standardised[i]))
         for place, i in enumerate(order, start=1)
     ]
-    forms = forms_of(model.transforms)
-    factors = [(i,) for i in order] if forms is None else [forms.columns[i] for i in order]
     if model.constants is not None and model.constants.origins:
-        origins = model.constants.origins
-        rows = [(*row, _of_factors(origins, of)) for row, of in zip(rows, factors, strict=True)]
+        origins = model.of_factors(model.constants.origins)
+        rows = [(*row, origins[i]) for row, i in zip(rows, order, strict=True)]
         headings = [*headings, "subtracted first"]
     if model.constants is not None and model.constants.fills:
         told = model.constants.indicates or ("",) * len(model.constants.values)
         both = zip(told, model.constants.values, strict=True)
-        of_gap = [f"tells of {of}" if of else value for of, value in both]
-        rows = [(*row, _of_factors(of_gap, of)) for row, of in zip(rows, factors, strict=True)]
+        of_gap = model.of_factors([f"tells of {of}" if of else value for of, value in both])
+        rows = [(*row, of_gap[i]) for row, i in zip(rows, order, strict=True)]
         headings = [*headings, f"missing value ({model.constants.policy} of the training data)"]
     how = "in the order of selection" if "selected" in model.provenance else "largest weights first"
     which = f"the first {len(shown)}" if len(order) > len(shown) else "all"
@@ -94,14 +91,6 @@ def weights(model: LinearModel, scales: Array) -> Section:
         ],
         [Table(headings, rows)],
     )
-
-
-def _of_factors(values: Sequence[Any], factors: Sequence[int]) -> Any:
-    """The value of a feature, or of each factor of a product, as text."""
-    if len(factors) == 1:
-        return values[factors[0]]
-    each = [values[i] for i in factors]
-    return "; ".join(v if isinstance(v, str) else f"{v:.6g}" for v in each)
 
 
 def lost(pairs: Sequence[LostPair]) -> Section:

@@ -139,6 +139,17 @@ class LinearModel(BaseModel):
         """The filling and the scalings that the features need, in order."""
         return self.transforms if self.constants is None else (self.constants, *self.transforms)
 
+    def of_factors(self, values: Sequence[Any]) -> list[Any]:
+        """For each feature, its one of the `values` of all forms; for a product, both as text."""
+        forms = forms_of(self.transforms)
+        if forms is None or not forms.factors or not values:
+            return list(values)
+        texts = [value if isinstance(value, str) else f"{value:.6g}" for value in values]
+        return [
+            "; ".join(texts[i] for i in of) if len(of) > 1 else values[of[0]]
+            for of in forms.factors
+        ]
+
     def __repr__(self) -> str:
         """The features of the largest weights; the whole model is `to_json`."""
         order = sorted(range(len(self.weights)), key=lambda i: -abs(self.weights[i]))
