@@ -83,14 +83,23 @@ class ColumnForms(BlockScaling):
     def restricted(self, columns: NDArray[np.intp]) -> ColumnForms:
         """The columns at `columns`, in that order, and the forms of which they are made."""
         at = self.forms_at(columns)
-        place = {form: i for i, form in enumerate(at.tolist())}
-        factors = [tuple(place[i] for i in self.columns[column]) for column in columns]
-        are_forms = factors == [(i,) for i in range(len(at))]
+        factors = self._factors_among(at, columns)
+        are_forms = factors == tuple((i,) for i in range(len(at)))
         return ColumnForms(
             sources=tuple(self.sources[i] for i in at),
             forms=tuple(self.forms[i] for i in at),
-            factors=() if are_forms or not self.factors else tuple(factors),
+            factors=() if are_forms else factors,
         )
+
+    def _factors_among(
+        self, at: NDArray[np.intp], columns: NDArray[np.intp] | None
+    ) -> tuple[tuple[int, ...], ...]:
+        """The factors of some columns, by their places in the positions `at`."""
+        place = {form: i for i, form in enumerate(at.tolist())}
+        wanted = self.factors
+        if columns is not None and self.factors:
+            wanted = tuple(self.factors[column] for column in columns)
+        return tuple(tuple(place[i] for i in of) for of in wanted)
 
     def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """The columns of a block that holds the raw features of their forms, see `forms_at`."""
@@ -98,11 +107,8 @@ class ColumnForms(BlockScaling):
         made = self._forms_of(block, at)
         if not self.factors:
             return made
-        wanted = range(len(self.factors)) if columns is None else columns
-        place = {form: i for i, form in enumerate(at.tolist())}
-        factors = [[place[i] for i in self.factors[column]] for column in wanted]
         multiply = _sparse_products if block.is_sparse else _products
-        return made.with_features(multiply(made.features, factors))
+        return made.with_features(multiply(made.features, self._factors_among(at, columns)))
 
     def _forms_of(self, block: QueryBlock, at: NDArray[np.intp]) -> QueryBlock:
         """The forms at some positions of a block that holds the raw feature of each of them."""
@@ -126,8 +132,8 @@ class ColumnForms(BlockScaling):
             back = np.argsort(np.concatenate([np.array(places) for places in parts]))
             return block.with_features(joined[:, back].tocsr())
         scaled = np.empty_like(block.features)
-        for at, values in parts.items():
-            scaled[:, at] = values
+        for places_of, values in parts.items():
+            scaled[:, places_of] = values
         return block.with_features(scaled)
 
 

@@ -252,6 +252,8 @@ def test_what_cannot_be_is_refused(tmp_path):
     store = build_statistics(data_of(), tmp_path / "s.stats")
     with pytest.raises(DataError, match="hold no documents"):
         dr.GreedyRankRLS(1, forms=["raw", "product"]).fit(store)
+    with pytest.raises(UsageError, match="feature_costs are costs of single features"):
+        dr.GreedyRankRLS(1, forms=["raw", "product"], feature_costs=[1, 1, 1, 1]).fit(data_of())
     two = {"sources": ("a", "b"), "forms": (None, None)}
     for factors, error in (
         (((0, 1, 1),), "one form, or the product of two"),
