@@ -151,7 +151,8 @@ def check_forms(terms: Sequence[Term], engine: str, possible: tuple[type[Bent], 
     if products and not possible:
         raise UsageError(
             f"{engine} cannot compute products of features, and the model has {listed(products)}. "
-            "Export to vespa, onnx, sql or python, or train without products (tune --forms)."
+            "Export to vespa, onnx, sql or python, or train without products: dranking tune "
+            "--forms raw."
         )
     terms = factors_of(terms)
     told = [term.name for term in terms if term.is_indicator]

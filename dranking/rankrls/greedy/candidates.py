@@ -16,7 +16,7 @@ from dranking.data.forms_dataset import PRODUCT, FormsDataset, check_raw, with_f
 from dranking.data.transforms import Hinge
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on, map_blocks
-from dranking.errors import UsageError
+from dranking.errors import UsageError, listed
 from dranking.models.linear.estimator import feature_indices
 from dranking.rankrls.gram.moments import block_totals
 from dranking.rankrls.greedy.path import SelectionRules
@@ -65,7 +65,7 @@ def with_candidates(
         return with_forms(dataset, names, blocks_on(executor))
     if not others or len(others) < len(names) - 1:
         raise UsageError(
-            f"forms are {', '.join(names)}; product multiplies columns of other forms: give it "
+            f"forms are {listed(names)}; product multiplies columns of other forms: give it "
             "once, beside others, as in raw,product."
         )
     check_raw(dataset)
