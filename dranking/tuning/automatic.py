@@ -193,8 +193,8 @@ class _Search:
 
     def try_products(self) -> None:
         """Try products of the columns of the best forms, beside these columns."""
-        names = self.best().get("forms")
-        if names is None or PRODUCT in names.split(",") or self.part.queries.transforms:
+        names = self.best()["forms"]
+        if PRODUCT in names.split(",") or self.part.queries.transforms:
             return
         base, raw = self.part.prepared(Preparation(forms=names)), self.part.queries.n_features
         most = base.n_features + N_MULTIPLIED * raw

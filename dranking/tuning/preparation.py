@@ -9,7 +9,7 @@ from dranking.data.scaling import Normalize, scaled
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.errors import UsageError
-from dranking.rankrls.greedy.candidates import with_candidates
+from dranking.rankrls.greedy.candidates import check_products, with_candidates
 from dranking.tuning.settings import Setting
 
 
@@ -66,5 +66,8 @@ def preparations_in(values: dict[str, Any], model: str) -> list[Preparation]:
             f"forms are for greedy-rankrls, which selects among them, not for {model}."
         )
     if "forms" in names:
-        names["forms"] = [",".join(map(str.strip, each.split(","))) for each in names["forms"]]
+        split = [[*map(str.strip, each.split(","))] for each in names["forms"]]
+        for each in split:
+            check_products(each)
+        names["forms"] = [",".join(each) for each in split]
     return [Preparation(**{kind: name}) for kind, tried in names.items() for name in tried]

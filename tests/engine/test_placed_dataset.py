@@ -16,6 +16,7 @@ from dranking.data.transforms import Log, QueryMinMax, Standard
 from dranking.engine.map_blocks import map_blocks
 from dranking.engine.placed_dataset import PlacedDataset
 from dranking.ingestion.dask_collections import as_dataset
+from dranking.rankrls.greedy import candidates
 from tests.engine.every_job import small_blocks
 from tests.engine.forgetful_executor import Forgetful
 from tests.models.problems import random_problem
@@ -76,7 +77,8 @@ def test_views_have_the_blocks_of_views_in_memory(view, placed):
     assert found.query_ids().equals(expected.query_ids())
 
 
-def test_forms_are_selected_where_the_blocks_are(placed):
+def test_forms_are_selected_where_the_blocks_are(placed, monkeypatch):
+    monkeypatch.setattr(candidates, "N_MULTIPLIED", 2)
     executor, dataset = placed
     options = {"n_features": 3, "forms": ["raw", "log", "hinge", "product"]}
     found = dr.GreedyRankRLS(**options).fit(dataset, executor=executor)

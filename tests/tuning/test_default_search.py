@@ -333,6 +333,12 @@ def test_forms_that_the_data_does_not_allow_are_not_tried(data):
     assert automatic.possible_forms(filled) == allowed
 
 
+def test_products_need_factors(data):
+    for grid in ({"forms": ["product"]}, {"forms": ["raw", "product"], "regularization": [1.0]}):
+        with pytest.raises(UsageError, match=r"forms are product; .* beside others"):
+            dr.tune(data, grid)
+
+
 def test_given_forms_are_the_only_ones(data):
     result = dr.tune(data, {"forms": ["log"]}, validation=3, **SEARCHED)
     assert {p["forms"] for p in result.grid} == {"log"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -60,14 +61,9 @@ def with_candidates(
     DataError
         As of `with_forms`; or nothing can be learned from the queries.
     """
-    others = [name for name in names if name != PRODUCT]
+    others = check_products(names)
     if len(others) == len(names):
         return with_forms(dataset, names, blocks_on(executor))
-    if not others or len(others) < len(names) - 1:
-        raise UsageError(
-            f"forms are {listed(names)}; product multiplies columns of other forms: give it "
-            "once, beside others, as in raw,product."
-        )
     check_raw(dataset)
     base = with_forms(dataset, others, blocks_on(executor))
     forms = forms_of(base.transforms) or ColumnForms(
@@ -80,14 +76,26 @@ def with_candidates(
     return FormsDataset(dataset, forms.model_copy(update={"factors": (*alone, *pairs)}))
 
 
+def check_products(names: Sequence[str]) -> list[str]:
+    """The names of forms other than "product"; UsageError if that is given twice or alone."""
+    others = [name for name in names if name != PRODUCT]
+    n_products = len(names) - len(others)
+    if n_products > 1 or (n_products and not others):
+        raise UsageError(
+            f"forms are {listed(names)}; product multiplies columns of other forms: give it "
+            "once, beside others, as in raw,product."
+        )
+    return others
+
+
 def _pairs(
     base: Dataset, forms: ColumnForms, executor: Executor, forbidden: Sequence[int | str]
 ) -> list[tuple[int, int]]:
     """Positions of the two factors of each product, in order."""
     diagonal, products = column_totals(base, executor)
     lambdas = [strength * median_square(diagonal) for strength in STRENGTHS]
-    rules = SelectionRules(N_MULTIPLIED, forbidden=_forbidden_among(base, forms, forbidden))
-    rules = SelectionRules(min(N_MULTIPLIED, rules.most_selected(base)), forbidden=rules.forbidden)
+    rules = SelectionRules(1, forbidden=_forbidden_among(base, forms, forbidden))
+    rules = replace(rules, n_features=min(N_MULTIPLIED, rules.most_selected(base)))
     found = select_paths(base, lambdas, rules, executor=executor)
     path = min(found.paths, key=lambda each: min(each.lqo_error))
     gains = products**2 / (diagonal + path.regularization)
