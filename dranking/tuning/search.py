@@ -72,8 +72,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
 ) -> TuningResult:
     """Choose the parameters of a ranker, and train the chosen model.
 
-    Without `grid`, greedy RankRLS is searched by default: sets of forms of the features, lambda and
-    up to 20 features, by twice five folds of queries; `held_out` of the result is the score of the
+    Without `grid`, greedy RankRLS is searched by default: sets of forms of the features, products,
+    lambda and up to 20 features, by twice five folds of queries; `held_out` of the result is the score of the
     whole search on queries that had no part in it.
 
     For ``greedy-rankrls``, one selection for each lambda gives the models of every number of
@@ -120,7 +120,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         whose pairs the views shall agree, see `LCRA.fit`.
     max_features
         Largest number of features; None means 20, or all where there are fewer. With forms, each
-        hinge counts as a feature, and no more are tried than there are.
+        hinge and each product counts as a feature, and no more are tried than there are.
     metric, convention
         Metric and convention, as in `evaluate`. The smallest value of a measure of error is best.
         With "leave-query-out" also ``squared_error``, a sum over queries, which needs no documents:

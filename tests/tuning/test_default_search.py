@@ -106,8 +106,9 @@ def test_the_held_out_score_is_that_of_searches_without_the_queries(data, result
     assert result.held_out.n_folds == 3
 
 
-def test_on_noise_the_held_out_score_is_that_of_chance():
+def test_on_noise_the_held_out_score_is_that_of_chance(monkeypatch):
     """The best of many models looks better than chance on the folds that chose it."""
+    monkeypatch.setattr(automatic, "FORMS", ("raw", "raw,log,hinge"))
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(400, 8)), rng.integers(0, 2, size=400)
     data = dr.from_arrays(X, y, qid=np.repeat(np.arange(40), 10))
@@ -235,13 +236,18 @@ def test_the_time_of_a_set_of_forms_is_estimated_by_its_columns(data, monkeypatc
 
 
 def test_hinges_of_much_data_are_tried_where_they_are_named(data, monkeypatch):
-    whole, inner = automatic.default_search, []
+    whole, inner, prepare, prepared = automatic.default_search, [], Preparation.of, []
+
+    def of(preparation, dataset, executor):
+        prepared.append(preparation.forms)
+        return prepare(preparation, dataset, executor)
 
     def noted(plan, train, forms, clock, preference):
         if train is not data:
             inner.append(list(forms))
         return whole(plan, train, forms, clock, preference)
 
+    monkeypatch.setattr(Preparation, "of", of)
     monkeypatch.setattr(automatic, "MOST_VALUES", 1_000)
     monkeypatch.setattr(automatic, "FORMS", ("raw", "raw,hinge"))
     monkeypatch.setattr(automatic, "default_search", noted)
@@ -251,6 +257,7 @@ def test_hinges_of_much_data_are_tried_where_they_are_named(data, monkeypatch):
     assert re.match(r"forms raw,hinge, with up to 90 columns .*\(--forms raw,hinge\)", hinges)
     assert re.match(r"products, with up to 66 columns .*\(--forms raw,log,product\)", products)
     assert inner == [["raw"]] * 3
+    assert set(prepared) == {"raw"}  # no knots were fitted in vain
     assert found.held_out.n_folds == 3
     named = dr.tune(data, {"forms": ["raw,hinge"]}, **asked)
     assert named.left_out == ()

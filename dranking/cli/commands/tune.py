@@ -94,9 +94,9 @@ def tune(
 ) -> None:
     """Choose hyperparameters and train the model with them.
 
-    Without options, greedy RankRLS is searched: the forms of the features, lambda, up to 20
-    features, and picks that are rescored, by folds of queries, which are made twice. Other rankers
-    need --regularization.
+    Without options, greedy RankRLS is searched: the forms of the features, products, lambda, up to
+    20 features, and picks that are rescored, by folds of queries, which are made twice. Other
+    rankers need --regularization.
     """
     from dranking.models.trained_queries import check_queries_place
     from dranking.tuning.curves import check_figure, plot_curves, save_figure
