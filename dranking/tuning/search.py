@@ -73,8 +73,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     """Choose the parameters of a ranker, and train the chosen model.
 
     Without `grid`, greedy RankRLS is searched by default: sets of forms of the features, products,
-    lambda and up to 20 features, by twice five folds of queries; `held_out` of the result is the score of the
-    whole search on queries that had no part in it.
+    lambda and up to 20 features, by twice five folds of queries; `held_out` of the result is the
+    score of the whole search on queries that had no part in it.
 
     For ``greedy-rankrls``, one selection for each lambda gives the models of every number of
     features, and all lambdas share each pass over the training data. One pass over the validation
