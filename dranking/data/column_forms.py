@@ -139,7 +139,7 @@ class ColumnForms(BlockScaling):
 
 def _products(forms: NDArray[np.float32], factors: Sequence[Sequence[int]]) -> FeatureMatrix:
     """(n_documents, n_columns) products of the columns at one or two positions."""
-    made = np.empty((len(forms), len(factors)), dtype=np.float32, order="F")
+    made = np.empty_like(forms, shape=(len(forms), len(factors)))  # in the layout of the forms
     with np.errstate(over="ignore"):
         for column, of in enumerate(factors):
             np.multiply(forms[:, of[0]], forms[:, of[1]] if of[1:] else 1, out=made[:, column])
