@@ -39,11 +39,16 @@ Queries: TypeAlias = Annotated[
     Place | None,
     typer.Option(help="Bilinear models only: the queries. Default: the documents are the queries."),
 ]
-Forms: TypeAlias = Annotated[
+_FORMS = (
+    "Forms in which each feature is offered, computed as the data is read: raw, log, query-minmax, "
+    "rank, standard, quantile, hinge"
+)
+Forms: TypeAlias = Annotated[str, typer.Option(help=f"{_FORMS}. Default: raw.", metavar="FORM,...")]
+SelectedForms: TypeAlias = Annotated[
     str,
     typer.Option(
-        help="Forms in which each feature is offered, computed as the data is read: raw, log, "
-        "query-minmax, rank, standard, quantile, hinge. Default: raw.",
+        "--forms",
+        help=f"{_FORMS}; and product, for products of two columns. Default: raw.",
         metavar="FORM,...",
     ),
 ]
