@@ -31,6 +31,12 @@ from dranking.metrics.scores.rows import (
 from dranking.metrics.scores.score_table import ScoreTable
 
 
+def scores_of_run(value: Any) -> Any:
+    """The scores of a fused run; any other value as it is."""
+    scores = getattr(value, "scores", None)
+    return scores if isinstance(scores, ScoreTable) else value
+
+
 def is_run(value: Any) -> bool:
     """Whether a value can be a run: scores by query and document id, or a path of them."""
     if isinstance(value, ScoreTable):
@@ -79,6 +85,7 @@ def as_run(value: Any) -> Rows:
     """The scores of a run."""
     if isinstance(value, str | os.PathLike):
         value = read_scores(value)
+    value = scores_of_run(value)
     if isinstance(value, ScoreTable):
         return value.rows
     return _as_rows(value, SCORE_NAMES, "the run")

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dranking.metrics.comparison.compare import DEFAULT_RESAMPLES, Comparison, compare_values
-from dranking.metrics.comparison.many_rankers import RankerComparison, Test, compare_ranker_values
+from dranking.metrics.comparison.compare import (
+    DEFAULT_RESAMPLES,
+    Comparison,
+    check_resampling,
+    compare_values,
+)
+from dranking.metrics.comparison.many_rankers import (
+    RankerComparison,
+    Test,
+    check_rankers,
+    compare_ranker_values,
+)
 from dranking.metrics.conventions import Convention
 from dranking.metrics.judged_runs import RunRules
 from dranking.metrics.per_query import PerQuery
@@ -74,6 +84,7 @@ def compare(  # noqa: PLR0913 - one call with keywords, as `dranking compare` ha
     >>> bool(found["map"].low > 0)
     True
     """
+    check_resampling(n_resamples, confidence)
     measured = _measured((a, b), data, metrics, convention, rules, executor)
     return compare_values(*measured, seed=seed, n_resamples=n_resamples, confidence=confidence)
 
@@ -142,6 +153,7 @@ def compare_rankers(  # noqa: PLR0913 - one call with keywords, as `dranking com
     >>> found["map"].rankers[0].better_than
     ('poor', 'bad')
     """
+    check_rankers(len(rankers), test, n_resamples, confidence)
     measured = _measured(rankers.values(), data, metrics, convention, rules, executor)
     return compare_ranker_values(
         dict(zip(rankers, measured, strict=True)),

@@ -19,6 +19,7 @@ from dranking.metrics.given_runs import (
     is_judgements,
     is_labelled_table,
     is_run,
+    scores_of_run,
 )
 from dranking.metrics.judged_runs import RunCounts, RunRules, evaluate_run
 from dranking.metrics.measures.by_name import get_measures
@@ -141,7 +142,8 @@ def evaluate(
         A run, beside judgements: a path of scores with document ids, as `dranking.read_scores`
         takes it, or what that returns; a dictionary from query to document to score; a table of
         query ids, document ids and scores as dranking, ir_measures (``query_id``, ``doc_id``) or
-        ranx (``q_id``, ``doc_id``) name them; a Run of ranx, or a list of ir_measures' ScoredDoc.
+        ranx (``q_id``, ``doc_id``) name them; a Run of ranx, a list of ir_measures' ScoredDoc, or
+        what `dranking.fuse` returned.
     data
         Judged queries: a data set, a table as `dranking.from_table` takes it, a dask DataFrame with
         the columns ``relevance`` and ``qid``, or a path. An unlabelled document counts as a
@@ -179,6 +181,7 @@ def evaluate(
         )
     if metrics is not None:
         get_measures(metrics)  # a wrong name is an error before any work
+    model = scores_of_run(model)
     judged = is_judgements(data)
     if judged and is_run(model):
         how = get_convention(convention or RUN_CONVENTION)

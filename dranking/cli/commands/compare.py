@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dranking.cli.options.columns import ColumnOptions
-from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.execution import ExecutionOptions, check_in_process
 from dranking.cli.options.runs import RunOptions, chosen_metrics, runs_beside_judgements
 from dranking.cli.options.scorers import (
     ScoreColumn,
@@ -79,7 +79,7 @@ def compare(
     warning.
     """
     from dranking.metrics.comparison.compare import compare_values
-    from dranking.metrics.comparison.many_rankers import compare_ranker_values
+    from dranking.metrics.comparison.many_rankers import check_rankers, compare_ranker_values
 
     rankers, data = _split(paths)
     by_column = score_column is not None and len(rankers) == 1
@@ -91,6 +91,7 @@ def compare(
             f"{paths[0]}: two rankers or more are compared: give A B DATA. DATA is left out where "
             "all of them are values of every query from evaluate --per-query."
         )
+    check_rankers(len(scored), test, resamples, confidence)
     pairwise = len(scored) == 2 and test == "sign-flip" and form == "text"
     names = [] if pairwise else _names(scored)
     name = None if by_column else score_column
@@ -99,7 +100,7 @@ def compare(
     if beside is None:
         runs.check_no_run()
     else:
-        runs.check_options(scheduler=execution.scheduler)
+        check_in_process(execution.given, "a run beside judgements")
     with execution.running() as executor:
         if beside is None:
             tables = [_per_query(s, name, data, metrics, how, columns, executor) for s in scored]

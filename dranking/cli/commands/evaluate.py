@@ -9,7 +9,7 @@ import typer
 from dranking.cli.commands.bilinear import evaluate_collection, print_evaluation
 from dranking.cli.options.clicks import ClickOptions, print_values
 from dranking.cli.options.columns import ColumnOptions
-from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.execution import ExecutionOptions, check_in_process
 from dranking.cli.options.runs import RunOptions, chosen_metrics, runs_beside_judgements
 from dranking.cli.options.scorers import (
     JudgedData,
@@ -81,13 +81,15 @@ def evaluate(
         run = runs_beside_judgements([model], judged, columns, score_column)
     how = runs.convention(convention, is_run=run is not None)
     if run is not None:
-        runs.check_options(queries=queries, qrels=qrels, scheduler=execution.scheduler)
+        given = {"--queries": queries, "--qrels": qrels, **execution.given}
+        check_in_process(given, "a run beside judgements")
         [scores], judgements = run
         result = measure(scores, judgements, chosen_metrics(metrics), how, rules=runs.rules)
         _print_result(result, per_query, overwrite, runs, as_json)
         return
     runs.check_no_run()
     if of_texts:
+        check_in_process(execution.given, "a bilinear model")
         found = evaluate_collection(model, judged, queries, qrels, chosen_metrics(metrics), how)
         _write(per_query, found.per_query, overwrite)
         print_evaluation(found, as_json)

@@ -87,15 +87,6 @@ class RunOptions:
             unjudged=self.unjudged, not_retrieved=self.not_retrieved, all_queries=self.all_queries
         )
 
-    def check_options(self, **options: Any) -> None:
-        """Raise UsageError for an option that has no effect on a run beside judgements."""
-        given = [f"--{name}" for name, value in options.items() if value not in (None, "threads")]
-        if given:
-            raise UsageError(
-                f"{', '.join(given)}: has no effect on a run beside judgements, which is measured "
-                "in this process; leave it out."
-            )
-
     def check_no_run(self) -> None:
         """Raise UsageError if options need judgements and the data is none."""
         if self.unjudged != "irrelevant" or self.not_retrieved != "missed" or self.all_queries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dranking.errors import ComparisonWarning, DataError, UsageError, warn_user
+from dranking.errors import (
+    MOST_NAMES,
+    ComparisonWarning,
+    DataError,
+    UsageError,
+    listed,
+    warn_user,
+)
 from dranking.metrics.comparison.randomised_tests import holm, sign_flip_test
 from dranking.metrics.comparison.significance import (
     FEWEST_QUERIES,
@@ -173,7 +181,7 @@ def compare_values(
     """
     overlaps = {"a": overlap_of_result(a), "b": overlap_of_result(b)}
     a, b = per_query_of(a), per_query_of(b)
-    ordered = in_the_order_of(a, b, ("A", "B"))
+    ordered = b.take(_rows_in(a, b, ("A", "B")))
     found = compare_rows(a, ordered, seed=seed, n_resamples=n_resamples, confidence=confidence)
     fewest = min(found.metrics, key=lambda entry: entry.n_effective)
     warn_of_few_queries(fewest.metric, fewest.n_queries, fewest.n_effective)
@@ -183,8 +191,9 @@ def compare_values(
 def warn_of_few_queries(metric: str, n_queries: int, n_effective: float) -> None:
     """Warn that the queries that count for a measure are too few for intervals."""
     if n_effective < FEWEST_QUERIES:
+        count = "counts" if n_queries == 1 else "count"
         warn_user(
-            f"{queries_text(n_queries, n_effective)} count for {metric}: intervals of fewer than "
+            f"{queries_text(n_queries, n_effective)} {count} for {metric}: intervals of fewer than "
             f"{FEWEST_QUERIES} queries miss the difference more often than they say, and p-values "
             "are rough. Judge more queries.",
             ComparisonWarning,
@@ -212,13 +221,7 @@ def compare_rows(
     order. An id may occur in several rows here, and few queries cause no warning.
     """
     check_resampling(n_resamples, confidence)
-    names = [name for name in a.values if name in b.values]
-    if not names:
-        raise UsageError(
-            "the two tables have no measure in common: "
-            f"{', '.join(a.values) or 'none'} against {', '.join(b.values) or 'none'}."
-        )
-    _check_conventions(a, b, ("A", "B"))
+    names = common_measures({"A": a, "B": b})
     weights = _common_weights(a, b, ("A", "B"))
     paired = [_pair(name, a.values[name], b.values[name], weights) for name in names]
     drawn: dict[str, Any] = {"seed": seed, "n_resamples": n_resamples}
@@ -287,10 +290,40 @@ def in_the_order_of(a: PerQuery, b: PerQuery, names: tuple[str, str]) -> PerQuer
         If queries, weights or conventions differ, or a query occurs twice. `names` are those of A
         and B in its text.
     """
-    _check_conventions(a, b, names)
     ordered = b.take(_rows_in(a, b, names))
     _common_weights(a, ordered, names)
     return ordered
+
+
+def common_measures(tables: Mapping[str, PerQuery]) -> list[str]:
+    """Names of the measures that all rankers have, whose values are given by ranker.
+
+    A measure that some ranker lacks causes a `ComparisonWarning`.
+
+    Raises
+    ------
+    UsageError
+        If there is none.
+    """
+    found = {name: None for table in tables.values() for name in table.values}
+    lacking = {
+        measure: [name for name, table in tables.items() if measure not in table.values]
+        for measure in found
+    }
+    common = [measure for measure, rankers in lacking.items() if not rankers]
+    if not common:
+        measures = [f"{name} has {', '.join(t.values) or 'none'}" for name, t in tables.items()]
+        raise UsageError(
+            f"the rankers have no measure in common: {'; '.join(measures[:MOST_NAMES])}. Evaluate "
+            "all of them alike."
+        )
+    missing = [f"{each} (not in {', '.join(names)})" for each, names in lacking.items() if names]
+    if missing:
+        warn_user(
+            f"a measure that some ranker lacks is not compared: {listed(missing)}.",
+            ComparisonWarning,
+        )
+    return common
 
 
 def _check_conventions(a: PerQuery, b: PerQuery, names: tuple[str, str]) -> None:
@@ -334,7 +367,8 @@ def _some(ids: pa.Array, opening: str = "") -> str:
 
 
 def _common_weights(a: PerQuery, b: PerQuery, names: tuple[str, str]) -> NDArray[np.float64]:
-    """(n_queries,) weights, which are those of both."""
+    """(n_queries,) weights, which are those of both, as the convention is."""
+    _check_conventions(a, b, names)
     ones = np.ones(a.n_queries)
     of_a = ones if a.weights is None else a.weights
     of_b = ones if b.weights is None else b.weights

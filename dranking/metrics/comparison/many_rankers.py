@@ -15,6 +15,7 @@ from dranking.errors import DataError, UsageError, quoted
 from dranking.metrics.comparison.compare import (
     DEFAULT_RESAMPLES,
     check_resampling,
+    common_measures,
     counts_of_wins,
     in_the_order_of,
     overlap_of_result,
@@ -22,10 +23,10 @@ from dranking.metrics.comparison.compare import (
 )
 from dranking.metrics.comparison.randomised_tests import holm, sign_flip_tests, tukey_hsd
 from dranking.metrics.comparison.significance import (
+    cut_to_values,
     effective_queries,
     mean_and_error,
-    mean_interval,
-    measure_interval,
+    mean_tests,
 )
 from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.overlap import Overlap
@@ -221,19 +222,13 @@ def compare_ranker_values(
     `dranking.models.comparison.compare_rankers`, except that the rankers are results of
     `dranking.evaluate` or their `PerQuery` values.
     """
-    check_resampling(n_resamples, confidence)
-    if test not in get_args(Test):
-        raise UsageError(f"test is {test!r}; choose from {quoted(get_args(Test))}.")
-    if not 2 <= len(results) <= len(LETTERS):
-        raise UsageError(f"{len(results)} rankers; 2 to {len(LETTERS)} can be compared.")
+    check_rankers(len(results), test, n_resamples, confidence)
     names = tuple(results)
     first, *others = map(per_query_of, results.values())
     tables = [first]
     for name, other in zip(names[1:], others, strict=True):
         tables.append(in_the_order_of(first, other, (names[0], name)))
-    measures = [name for name in first.values if all(name in table.values for table in tables)]
-    if not measures:
-        raise UsageError("the rankers have no measure in common; evaluate all of them alike.")
+    measures = common_measures(dict(zip(names, tables, strict=True)))
     drawn = {"seed": seed, "n_resamples": n_resamples}
     shared = [_Shared.of(measure, tables) for measure in measures]
     n_tests = len(measures) * math.comb(len(names), 2)
@@ -260,6 +255,17 @@ def compare_ranker_values(
         seed,
         {name: overlap_of_result(result) for name, result in results.items()},
     )
+
+
+def check_rankers(n_rankers: int, test: str, n_resamples: int, confidence: float) -> None:
+    """Raise UsageError unless so many rankers can be compared with these parameters."""
+    check_resampling(n_resamples, confidence)
+    if test not in get_args(Test):
+        raise UsageError(f"test is {test!r}; choose from {quoted(get_args(Test))}.")
+    if not 2 <= n_rankers <= len(LETTERS):
+        raise UsageError(
+            f"the number of rankers is {n_rankers}; 2 to {len(LETTERS)} can be compared."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,24 +318,27 @@ class _Shared:
     ) -> MeasureOfRankers:
         """The figures of the measure, with the p-values of its pairs."""
         sign = 1.0 if higher_is_better(self.metric) else -1.0
+        columns = np.column_stack([self.values, *(self.differences(*pair) for pair in self.pairs)])
+        # The same bootstrap samples serve all rankers and pairs.
+        intervals = iter(mean_tests(columns, self.weights, confidence=confidence, **drawn))
+        of_rankers = [cut_to_values(values, *next(intervals)[:2]) for values in self.values.T]
         better: dict[str, list[str]] = {name: [] for name in names}
         pairs = []
-        for (a, b), p, adjusted in zip(
-            self.pairs, p_values.tolist(), p_adjusted.tolist(), strict=True
+        for (a, b), interval, p, adjusted in zip(
+            self.pairs, intervals, p_values.tolist(), p_adjusted.tolist(), strict=True
         ):
             differences = self.differences(a, b)
             mean = mean_and_error(differences, self.weights)[0]
-            low, high = mean_interval(differences, self.weights, confidence=confidence, **drawn)
             wins = counts_of_wins(sign * differences)
-            pairs.append(RankerPair(names[a], names[b], mean, low, high, p, adjusted, *wins))
+            ends = interval.low, interval.high
+            pairs.append(RankerPair(names[a], names[b], mean, *ends, p, adjusted, *wins))
             if adjusted < 1.0 - confidence:
                 winner, loser = (a, b) if sign * mean > 0 else (b, a)
                 better[names[winner]].append(names[loser])
-        means = []
-        for name, values in zip(names, self.values.T, strict=True):
-            interval = measure_interval(values, self.weights, confidence=confidence, **drawn)
-            mean = mean_and_error(values, self.weights)[0]
-            means.append(RankerMean(name, mean, *interval, tuple(better[name])))
+        means = [
+            RankerMean(name, mean_and_error(values, self.weights)[0], *ends, tuple(better[name]))
+            for name, values, ends in zip(names, self.values.T, of_rankers, strict=True)
+        ]
         return MeasureOfRankers(
             metric=self.metric,
             rankers=tuple(means),

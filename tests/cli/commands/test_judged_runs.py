@@ -71,6 +71,11 @@ def test_what_is_no_run_beside_judgements(dranking, files, tmp_path):
     code, _, err = dranking("evaluate", run, qrels, "--scheduler", "local", "--qrels", qrels)
     assert code == 2
     assert "--qrels, --scheduler: has no effect on a run beside judgements" in err
+    on_cluster = "--cluster", "n_workers=1", "--performance-report", tmp_path / "page.html"
+    for call in (("evaluate", run, qrels), ("compare", run, run, qrels)):
+        code, _, err = dranking(*call, *on_cluster)
+        assert code == 2
+        assert "--cluster, --performance-report: has no effect on a run beside" in err
     near = tmp_path / "near.csv"
     near.write_text("query_id,doc_id,relevance,comment\nq1,d1,1,x\n")
     code, _, err = dranking("evaluate", run, near)
