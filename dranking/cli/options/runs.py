@@ -1,4 +1,4 @@
-"""Options of `evaluate` and `compare` for runs beside judgements, and for grades."""
+"""Options of `evaluate`, `compare` and `report` for runs beside judgements, and for grades."""
 
 from __future__ import annotations
 
@@ -86,6 +86,13 @@ class RunOptions:
         return RunRules(
             unjudged=self.unjudged, not_retrieved=self.not_retrieved, all_queries=self.all_queries
         )
+
+    def check_no_grades(self, what: str) -> None:
+        """Raise UsageError if options change grades, which has no effect on something."""
+        if self.relevance_level is not None or self.gain is not None:
+            raise UsageError(
+                f"--relevance-level and --gain have no effect on {what}; leave them out."
+            )
 
     def check_no_run(self) -> None:
         """Raise UsageError if options need judgements and the data is none."""

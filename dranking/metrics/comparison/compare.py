@@ -317,7 +317,7 @@ def common_measures(tables: Mapping[str, PerQuery]) -> list[str]:
             f"the rankers have no measure in common: {'; '.join(measures[:MOST_NAMES])}. Evaluate "
             "all of them alike."
         )
-    missing = [f"{each} (not in {', '.join(names)})" for each, names in lacking.items() if names]
+    missing = [f"{each} (not in {listed(names)})" for each, names in lacking.items() if names]
     if missing:
         warn_user(
             f"a measure that some ranker lacks is not compared: {listed(missing)}.",

@@ -151,6 +151,8 @@ class RankerComparison:
     trained_on
         How many of the queries each ranker was trained on, by its name, as far as that is known;
         None for a feature to rank by.
+    convention
+        Name of the convention of the values; None if unknown.
     """
 
     rankers: tuple[str, ...]
@@ -161,6 +163,7 @@ class RankerComparison:
     n_resamples: int
     seed: int
     trained_on: dict[str, Overlap | None] = field(default_factory=dict)
+    convention: str | None = None
 
     def __getitem__(self, metric: str) -> MeasureOfRankers:
         """The entry of one measure; KeyError if the measure was not compared."""
@@ -254,10 +257,16 @@ def compare_ranker_values(
         n_resamples,
         seed,
         {name: overlap_of_result(result) for name, result in results.items()},
+        next((table.convention for table in tables if table.convention is not None), None),
     )
 
 
-def check_rankers(n_rankers: int, test: str, n_resamples: int, confidence: float) -> None:
+def check_rankers(
+    n_rankers: int,
+    test: str = "sign-flip",
+    n_resamples: int = DEFAULT_RESAMPLES,
+    confidence: float = 0.95,
+) -> None:
     """Raise UsageError unless so many rankers can be compared with these parameters."""
     check_resampling(n_resamples, confidence)
     if test not in get_args(Test):
