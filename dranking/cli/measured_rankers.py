@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions, check_in_process
 from dranking.cli.options.runs import RunOptions, chosen_metrics, runs_beside_judgements
-from dranking.cli.options.scorers import open_judged, open_scorer
+from dranking.cli.options.scorers import groups_option, open_judged, open_scorer
 from dranking.cli.output import note
 from dranking.errors import UsageError
 from dranking.files.places import Place
@@ -29,6 +29,7 @@ class Measuring:
     runs: RunOptions
     columns: ColumnOptions
     execution: ExecutionOptions
+    by: str | None = None
 
     def values(
         self,
@@ -36,13 +37,13 @@ class Measuring:
         data: Place | None,
         score_column: str | None,
         overwrite: bool = False,
-    ) -> list[Any]:
-        """The result of each ranker: a path, or the name of a column of the data.
+    ) -> tuple[list[Any], Any]:
+        """The result of each ranker, and groups of queries if there are any.
 
         Parameters
         ----------
         scored
-            The rankers.
+            The rankers: paths, or names of columns of the data.
         data
             Judged data or judgements; None where all rankers are values of every query.
         score_column
@@ -50,18 +51,27 @@ class Measuring:
         overwrite
             Replace the performance report if it exists.
         """
+        by = groups_option(self.by, data, self.columns)
         paths = [each for each in scored if not isinstance(each, str)]
         beside = None
         if len(paths) == len(scored):
-            beside = _runs(paths, data, self.columns, score_column)
+            beside = _runs(paths, data, self.columns, score_column, [self.by or ""])
         how = self.runs.convention(self.convention, is_run=beside is not None)
         if beside is not None:
             check_in_process(self.execution.given, "a run beside judgements")
             given = zip(paths, beside[0], strict=True)
-            return [self._of_run(*run, beside[1], how) for run in given]
+            return [self._of_run(*run, beside[1], how) for run in given], by
         self.runs.check_no_run()
         with self.execution.running(overwrite) as executor:
-            return [self._of_rows(each, data, score_column, how, executor) for each in scored]
+            results = []
+            for each in scored:
+                results.append(self._of_rows(each, data, score_column, how, by, executor))
+                by = getattr(results[-1], "groups", None) or by
+        if isinstance(by, str):
+            raise UsageError(
+                f"--by {by}: the values of queries have no such column; give FILE:COLUMN."
+            )
+        return results, by
 
     def _of_run(self, path: Place, run: Any, judgements: Rows, convention: Convention) -> Any:
         """Values of every query of a run: as they were read, or measured on judgements."""
@@ -82,6 +92,7 @@ class Measuring:
         data: Place | None,
         score_column: str | None,
         convention: Convention,
+        by: Any,
         executor: Executor,
     ) -> Any:
         """Values of every query: read from parquet, or measured on the data."""
@@ -97,7 +108,7 @@ class Measuring:
             scorer = open_scorer(scored, self.columns, data, score_column)
         dataset = open_judged(data, [scorer], self.columns)
         metrics = chosen_metrics(self.metrics)
-        return evaluate(scorer, dataset, metrics, convention, executor=executor)
+        return evaluate(scorer, dataset, metrics, convention, by=by, executor=executor)
 
 
 def split_paths(paths: Sequence[Place]) -> tuple[list[Place], Place | None]:
@@ -120,7 +131,11 @@ def names_of(scored: Sequence[Place | str]) -> list[str]:
 
 
 def _runs(
-    paths: Sequence[Place], data: Place | None, columns: ColumnOptions, score_column: str | None
+    paths: Sequence[Place],
+    data: Place | None,
+    columns: ColumnOptions,
+    score_column: str | None,
+    further: Sequence[str],
 ) -> tuple[list[Any], Rows] | None:
     """Runs, or values of every query of evaluate --per-query, and judgements; None for rows."""
     from dranking.metrics.per_query import is_per_query, read_per_query
@@ -128,4 +143,4 @@ def _runs(
     values = {path: read_per_query(path) for path in paths if data and is_per_query(path)}
     if len(values) == len({*paths}):
         return None
-    return runs_beside_judgements(paths, data, columns, score_column, values)
+    return runs_beside_judgements(paths, data, columns, score_column, values, further)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,17 +60,17 @@ def is_labelled_table(judgements: Any) -> bool:
     return is_table(judgements)
 
 
-def is_judgements(value: Any) -> bool:
+def is_judgements(value: Any, further: Collection[str] = ()) -> bool:
     """Whether data are judgements of documents by id, and no rows with features.
 
     A table is read as judgements if it has columns of query ids, document ids and grades, under the
-    names that `read_judgements` knows, and no other but ``iteration``.
+    names that `read_judgements` knows, and no other but ``iteration`` and `further` ones.
     """
     if isinstance(value, Rows) or _is_dictionary(value) or _is_list_of(value, "relevance"):
         return True
     if isinstance(value, str | os.PathLike):
-        return is_judgement_file(as_place(value))
-    return are_judgement_columns(_columns(value))
+        return is_judgement_file(as_place(value), further=further)
+    return are_judgement_columns(_columns(value), further=further)
 
 
 def _columns(value: Any) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.metrics.comparison.many_rankers import RankerMean, RankerPair
+from dranking.metrics.comparison.ranker_results import RankerMean, RankerPair
 from dranking.report.figures import MAX_BARS, figure_axes, plain_label
 from dranking.report.svg import AXIS, BAD, LINE, OURS, SERIES, THEIRS
 from dranking.tuning.curves import measure_label

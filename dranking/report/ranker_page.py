@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 import dranking
-from dranking.metrics.comparison.many_rankers import (
+from dranking.metrics.comparison.ranker_results import (
     MeasureOfRankers,
     RankerComparison,
     RankerMean,

@@ -10,7 +10,7 @@ from dranking.errors import UsageError
 from dranking.files.places import AnyPlace, as_place
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
-from dranking.metrics.comparison.many_rankers import RankerComparison
+from dranking.metrics.comparison.ranker_results import RankerComparison
 from dranking.models.evaluation import Evaluation
 from dranking.report.page import render
 from dranking.report.ranker_page import page_of_rankers, page_of_values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -11,16 +11,13 @@ from dranking.cli.measured_rankers import Measuring, names_of, split_paths
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
 from dranking.cli.options.runs import RunOptions
-from dranking.cli.options.scorers import ScoreColumn, ranks_by_column
+from dranking.cli.options.scorers import By, ScoreColumn, ranks_by_column
 from dranking.cli.options.shared import ConventionIfGiven, Json, MetricsIfGiven
-from dranking.cli.output import format_value, print_json, print_line, print_table, progress_shown
+from dranking.cli.output import print_json, progress_shown
 from dranking.cli.parsing.option_groups import grouped
-from dranking.cli.ranker_tables import print_rankers
+from dranking.cli.ranker_tables import print_rankers, print_two
 from dranking.errors import UsageError
 from dranking.files.places import Place
-
-if TYPE_CHECKING:
-    from dranking.metrics.comparison.compare import Comparison
 
 
 @grouped
@@ -55,6 +52,7 @@ def compare(
         Literal["text", "markdown", "latex"],
         typer.Option("--format", help="Print the table of all rankers in this form."),
     ] = "text",
+    by: By = None,
     runs: RunOptions = RunOptions(),
     columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
@@ -84,48 +82,27 @@ def compare(
             f"{paths[0]}: two rankers or more are compared: give A B DATA. DATA is left out where "
             "all of them are values of every query from evaluate --per-query."
         )
+    if by is not None and form != "text":
+        raise UsageError("--by goes with --format text and with --json; leave out --format.")
     check_rankers(len(scored), test, resamples, confidence)
     pairwise = len(scored) == 2 and test == "sign-flip" and form == "text"
     names = [] if pairwise else names_of(scored)
-    measuring = Measuring(metrics, convention, runs, columns, execution)
-    tables = measuring.values(scored, data, None if by_column else score_column)
+    measuring = Measuring(metrics, convention, runs, columns, execution, by)
+    tables, groups = measuring.values(scored, data, None if by_column else score_column)
     drawn: dict[str, Any] = {"seed": seed, "n_resamples": resamples, "confidence": confidence}
+    drawn["groups"] = groups
     with progress_shown():
         if pairwise:
             two = compare_values(*tables, **drawn)
-            shown = partial(_print, two, f"A = {scored[0]}, B = {scored[1]}", confidence)
+            title = f"A = {scored[0]}, B = {scored[1]}"
+            shown = partial(print_two, two, title, groups and groups.name)
             facts = two.as_json()
         else:
             named = dict(zip(names, tables, strict=True))
             many = compare_ranker_values(named, test=test, **drawn)
-            shown, facts = partial(print_rankers, many, form), many.as_json()
+            shown = partial(print_rankers, many, form, groups and groups.name)
+            facts = many.as_json()
     if as_json:
         print_json(facts)
     else:
         shown()
-
-
-def _print(result: Comparison, title: str, confidence: float) -> None:
-    """Print a row for each metric, and how many queries each model was trained on."""
-    from dranking.metrics.comparison.compare import interval_text
-
-    rows = [
-        (
-            m.metric,
-            m.mean_a,
-            m.mean_b,
-            f"{m.difference:+.4f} {interval_text(m)}",
-            f"{format_value(m.p_value)} ({format_value(m.p_holm)})",
-            format_value(m.p_permutation),
-            f"{m.wins} / {m.ties} / {m.losses}",
-            m.n_queries,
-        )
-        for m in result.metrics
-    ]
-    interval = f"A - B [{confidence:.0%}]"
-    headings = ["metric", "A", "B", interval, "p (Holm)", "p of signs", "win / tie / loss"]
-    headings.append("queries that count")
-    print_table(f"{title}: {result.n_queries:,} queries", headings, rows)
-    for name, overlap in result.trained_on.items():
-        if overlap is not None:
-            print_line(f"{name.upper()}: {overlap.text}")

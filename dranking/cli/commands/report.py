@@ -127,8 +127,7 @@ def _has_own_page(path: Place, data: Place, columns: ColumnOptions) -> bool:
     """Whether a path is a model that is judged on rows with features."""
     from dranking.metrics.scores.read_scores import is_judgement_file
 
-    names = columns.qid_column, columns.docid_column, columns.relevance_column
-    return is_model(path) and not is_judgement_file(data, names)
+    return is_model(path) and not is_judgement_file(data, columns.id_and_grade)
 
 
 def _report_rankers(
@@ -151,7 +150,7 @@ def _report_rankers(
     names = names_of(rankers)
     if len(rankers) > 1:
         check_rankers(len(rankers))
-    found = measuring.values(rankers, data, score_column, overwrite)
+    found, _ = measuring.values(rankers, data, score_column, overwrite)
     files = {**dict(zip(names, rankers, strict=True)), "judged data": data}
     rules = measuring.runs.rules
     counts = {

@@ -114,6 +114,7 @@ def runs_beside_judgements(
     columns: ColumnOptions,
     score_column: str | None,
     read: Mapping[Place, Any] = MappingProxyType({}),
+    further: Sequence[str] = (),
 ) -> tuple[list[Any], Rows] | None:
     """Scores of documents by id, and judgements of documents by id; None for other data.
 
@@ -128,6 +129,8 @@ def runs_beside_judgements(
         Names of columns.
     read
         What was read from some of the paths already.
+    further
+        Names of columns that judgements may have as well.
     """
     from dranking.metrics.given_runs import is_labelled_table
     from dranking.metrics.scores.read_scores import (
@@ -136,8 +139,8 @@ def runs_beside_judgements(
         read_scores,
     )
 
-    names = columns.qid_column, columns.docid_column, columns.relevance_column
-    if data is None or not is_judgement_file(data, names):
+    names = columns.id_and_grade
+    if data is None or not is_judgement_file(data, names, further):
         return None
     score = score_column or "score"
     runs = [read[path] if path in read else read_scores(path, *names[:2], score) for path in paths]
