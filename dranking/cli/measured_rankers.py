@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions, check_in_process
+from dranking.cli.options.groups import groups_option
 from dranking.cli.options.runs import RunOptions, chosen_metrics, runs_beside_judgements
-from dranking.cli.options.scorers import groups_option, open_judged, open_scorer
+from dranking.cli.options.scorers import open_judged, open_scorer
 from dranking.cli.output import note
 from dranking.errors import UsageError
 from dranking.files.places import Place

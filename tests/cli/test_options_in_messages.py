@@ -50,6 +50,8 @@ SHOWN_BY: dict[str, Sequence[str]] = {
     "cli/ranker_tables.py": ["compare"],
     "cli/options/runs.py": ["evaluate", "compare", "report"],
     "cli/measured_rankers.py": ("compare", "report"),
+    "models/query_groups.py": ["evaluate", "compare"],
+    "cli/options/groups.py": ["evaluate", "compare"],
     "engine": [*READ_TABLES, "retrain"],
     "engine/cluster": [name for name in COMMANDS if "--scheduler" in OPTIONS[name]],
     "ingestion": [*READ_TABLES, "retrain"],

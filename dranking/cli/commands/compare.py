@@ -10,8 +10,9 @@ import typer
 from dranking.cli.measured_rankers import Measuring, names_of, split_paths
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.groups import By
 from dranking.cli.options.runs import RunOptions
-from dranking.cli.options.scorers import By, ScoreColumn, ranks_by_column
+from dranking.cli.options.scorers import ScoreColumn, ranks_by_column
 from dranking.cli.options.shared import ConventionIfGiven, Json, MetricsIfGiven
 from dranking.cli.output import print_json, progress_shown
 from dranking.cli.parsing.option_groups import grouped

@@ -10,14 +10,13 @@ from dranking.cli.commands.bilinear import evaluate_collection, print_evaluation
 from dranking.cli.options.clicks import ClickOptions, print_values
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions, check_in_process
+from dranking.cli.options.groups import By, groups_option
 from dranking.cli.options.runs import RunOptions, chosen_metrics, runs_beside_judgements
 from dranking.cli.options.scorers import (
-    By,
     JudgedData,
     ScoreColumn,
     Scores,
     data_or_first,
-    groups_option,
     open_judged,
     open_scorer,
     ranks_by_column,

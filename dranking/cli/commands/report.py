@@ -91,8 +91,10 @@ def report(
     rankers shows means, all pairs with tests at one level, wins and losses, and the queries on
     which they differ most. Neither needs any other file.
     """
-    check_output_file(output, overwrite)
     rankers, data = split_paths(paths)
+    if champion is not None:
+        ranks_by_column(data, score_column, [champion], "leave out --champion")
+    check_output_file(output, overwrite)
     if not rankers:
         raise UsageError(f"{paths[0]}: a model or a run, and DATA behind it, are needed.")
     command = typed_command(context)
@@ -196,8 +198,6 @@ def _report_model(
     from dranking.report.page import render
     from dranking.report.sections import page_of
 
-    if champion is not None:
-        ranks_by_column(data, score_column, [champion], "leave out --champion")
     with execution.running(overwrite) as executor:
         fitted = columns.permitting(load_model(model))
         rival = score_column
