@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dranking.data.tables.any_table import as_table, is_table
 from dranking.errors import UsageError
 from dranking.metrics.comparison.compare import (
     DEFAULT_RESAMPLES,
@@ -20,7 +19,7 @@ from dranking.metrics.judged_runs import RunRules
 from dranking.metrics.per_query import PerQuery
 from dranking.metrics.query_groups import QueryGroups
 from dranking.models.evaluation import Evaluation, evaluate
-from dranking.models.query_groups import query_groups
+from dranking.models.query_groups import query_groups, read_again
 
 
 def compare(  # noqa: PLR0913 - one call with keywords, as `dranking compare` has options
@@ -182,8 +181,7 @@ def _measured(
     executor: Any,
 ) -> tuple[list[Any], QueryGroups | None]:
     """Results of `evaluate`, given ones as they are or measured on the data; groups of queries."""
-    if data is not None and is_table(data):
-        data = as_table(data)  # a stream can be read once alone
+    data = data if by is None else read_again(data)
     results: list[Any] = []
     groups = None if by is None else query_groups(by)
     for scorer in scorers:

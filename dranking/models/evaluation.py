@@ -8,7 +8,6 @@ from functools import cached_property
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
-from dranking.data.tables.any_table import as_table, is_table
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
@@ -28,7 +27,7 @@ from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import ID_COLUMN, PerQuery
 from dranking.metrics.query_groups import QueryGroups
 from dranking.models.linear.query_record import linear_of, overlap_of
-from dranking.models.query_groups import groups_of_data, groups_of_judgements
+from dranking.models.query_groups import groups_of_data, groups_of_judgements, read_again
 from dranking.models.scorers import judged_dataset, measure, scorer_beside
 
 if TYPE_CHECKING:
@@ -224,8 +223,8 @@ def evaluate(
         raise UsageError("rules are those of a run beside judgements; other data has none.")
     how = get_convention(convention or DEFAULT_CONVENTION)
     scorer = scorer_beside(model, data)
-    if by is not None and is_table(data):
-        data = as_table(data)  # a stream can be read once alone
+    if by is not None:
+        data = read_again(data)
     dataset = judged_dataset(data, scorer)
     parts: list[PerQuery] = []
     n_measured = 0

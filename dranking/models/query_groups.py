@@ -45,6 +45,12 @@ def query_groups(by: Any) -> QueryGroups | None:
     )
 
 
+def read_again(data: Any) -> Any:
+    """Data that can be read twice: a stream as the table that it holds, other data as it is."""
+    is_frame = is_dask_frame(data) or hasattr(data, "iloc")
+    return as_table(data) if is_table(data) and not is_frame else data
+
+
 def groups_of_judgements(by: Any, judgements: Any) -> QueryGroups:
     """Groups by values of queries, or by a column of a table of judgements."""
     if (found := query_groups(by)) is not None:

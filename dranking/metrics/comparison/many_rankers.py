@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, get_args
@@ -85,16 +85,7 @@ def compare_ranker_values(
     fewest = min(entries, key=lambda entry: entry.n_effective)
     warn_of_few_queries(fewest.metric, fewest.n_queries, fewest.n_effective)
     groups = groups or groups_of_results(results.values())
-    of_groups = {} if groups is None else groups.rows(first.query_ids)
-    by = {
-        label: tuple(
-            _Shared.of(measure, [table.take(rows) for table in tables], may_be_empty=True).means(
-                names, confidence=confidence, **drawn
-            )
-            for measure in measures
-        )
-        for label, rows in of_groups.items()
-    }
+    by = _by_group(measures, tables, names, groups, confidence=confidence, **drawn)
     return RankerComparison(
         names,
         tuple(entries),
@@ -107,6 +98,23 @@ def compare_ranker_values(
         next((table.convention for table in tables if table.convention is not None), None),
         by,
     )
+
+
+def _by_group(
+    measures: Sequence[str],
+    tables: Sequence[PerQuery],
+    names: tuple[str, ...],
+    groups: QueryGroups | None,
+    **how: Any,
+) -> dict[str, tuple[MeasureOfGroup, ...]]:
+    """The means of each group of queries, for each measure."""
+    found = {}
+    rows_of = {} if groups is None else groups.rows(tables[0].query_ids)
+    for label, rows in rows_of.items():
+        parts = [table.take(rows) for table in tables]
+        of_group = [_Shared.of(measure, parts, may_be_empty=True) for measure in measures]
+        found[label] = tuple(one.means(names, **how) for one in of_group)
+    return found
 
 
 def check_rankers(
@@ -136,7 +144,7 @@ class _Shared:
     n_excluded: int
 
     @classmethod
-    def of(cls, metric: str, tables: list[PerQuery], may_be_empty: bool = False) -> _Shared:
+    def of(cls, metric: str, tables: Sequence[PerQuery], may_be_empty: bool = False) -> _Shared:
         values = np.column_stack([table.values[metric] for table in tables])
         given = tables[0].weights
         weights = np.ones(len(values)) if given is None else given
