@@ -127,6 +127,9 @@ if TYPE_CHECKING:
     from dranking.rankrls.statistics.write_append_expire import (
         expire_statistics as expire_statistics,
     )
+    from dranking.report.write_rankers_report import (
+        write_rankers_report as write_rankers_report,
+    )
     from dranking.report.write_report import write_report as write_report
     from dranking.tuning.folds import QueryKFold as QueryKFold
     from dranking.tuning.result import TuningResult as TuningResult
@@ -221,6 +224,7 @@ _HOME = {
     "write_click_store": "dranking.clicks.store.write_store",
     "write_dataset": "dranking.data.store.write_dataset",
     "write_parquet": "dranking.data.parquet.dataset",
+    "write_rankers_report": "dranking.report.write_rankers_report",
     "write_report": "dranking.report.write_report",
     "write_scores": "dranking.models.write_scores",
 }

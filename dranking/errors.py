@@ -138,7 +138,7 @@ def moved_by(share: float) -> str:
 
 
 class ComparisonWarning(UserWarning):
-    """A comparison rests on too few queries for its interval to hold as often as it says."""
+    """A comparison has too few queries for its interval to hold as stated, or lacks a measure."""
 
 
 class TuningWarning(UserWarning):

@@ -1,26 +1,66 @@
-"""Tables of a comparison of several rankers, as text, Markdown or LaTeX."""
+"""Tables of a comparison of two rankers, and of several as text, Markdown or LaTeX."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dranking.cli.output import format_value, interval_text, note, print_line, print_table
 
 if TYPE_CHECKING:
-    from dranking.metrics.comparison.many_rankers import MeasureOfRankers, RankerComparison
+    from dranking.metrics.comparison.compare import Comparison, MetricComparison
+    from dranking.metrics.comparison.ranker_results import MeasureOfRankers, RankerComparison
 
 MOST_PAIRS = 45
 """Largest number of pairs that are printed for a measure; ten rankers have so many."""
 
 
-def print_rankers(result: RankerComparison, form: Literal["text", "markdown", "latex"]) -> None:
+def print_two(result: Comparison, title: str, by: str | None) -> None:
+    """Print a row for each metric, and how many queries each model was trained on.
+
+    Where queries have groups, under the name `by`, tables of each metric have a row for each group.
+    """
+    headings = ["A", "B", f"A - B [{result.confidence:.0%}]", "p (Holm)", "p of signs"]
+    headings += ["win / tie / loss", "queries that count"]
+    rows = [(entry.metric, *_cells(entry)) for entry in result.metrics]
+    print_table(f"{title}: {result.n_queries:,} queries", ["metric", *headings], rows)
+    for whole in result.metrics if by else ():
+        entries = [(label, e) for label, of in result.by.items() for e in of]
+        parts = [(label, *_cells(e)) for label, e in entries if e.metric == whole.metric]
+        rows = [*parts, ("all", *_cells(whole))]
+        print_table(f"{whole.metric} by {by}", [str(by), *headings], rows)
+    for name, overlap in result.trained_on.items():
+        if overlap is not None:
+            print_line(f"{name.upper()}: {overlap.text}")
+
+
+def _cells(entry: MetricComparison) -> tuple[Any, ...]:
+    """Figures of a measure of two rankers."""
+    from dranking.metrics.comparison.compare import interval_text
+
+    return (
+        entry.mean_a,
+        entry.mean_b,
+        f"{entry.difference:+.4f} {interval_text(entry)}",
+        f"{format_value(entry.p_value)} ({format_value(entry.p_holm)})",
+        format_value(entry.p_permutation),
+        f"{entry.wins} / {entry.ties} / {entry.losses}",
+        entry.n_queries,
+    )
+
+
+def print_rankers(
+    result: RankerComparison, form: Literal["text", "markdown", "latex"], by: str | None
+) -> None:
     """Print the means of all rankers; as text also pairs, intervals and the furthest queries.
 
     How many queries each ranker was trained on is a line below the text, and a note beside a table.
+    Where queries have groups, under the name `by`, the text has the means of each group.
     """
     if form == "text":
         _print_text(result)
+        for entry in result.metrics if by else ():
+            _print_groups(entry, result, str(by))
     elif form == "latex":
         table = result.to_frame().reset_index().style.hide(axis="index").format(escape="latex")
         table = table.format_index(escape="latex", axis=1)
@@ -58,6 +98,19 @@ def _print_text(result: RankerComparison) -> None:
     print_table(title, *_table(result))
     for entry in result.metrics:
         _print_measure(entry, result)
+
+
+def _print_groups(whole: MeasureOfRankers, result: RankerComparison, by: str) -> None:
+    """Print the means of a measure for each group of queries, and for all."""
+    parts = [(label, e) for label, of in result.by.items() for e in of if e.metric == whole.metric]
+    means = [(label, e.rankers, e.n_queries) for label, e in parts]
+    rows = [
+        (label, *(f"{r.mean:.4f} {interval_text(r.low, r.high)}" for r in rankers), n_queries)
+        for label, rankers, n_queries in [*means, ("all", whole.rankers, whole.n_queries)]
+    ]
+    names = [f"{result.letters[name]} {name}" for name in result.rankers]
+    headings = [by, *names, "queries that count"]
+    print_table(f"{whole.metric} by {by}: means [{result.confidence:.0%}]", headings, rows)
 
 
 def _print_measure(entry: MeasureOfRankers, result: RankerComparison) -> None:

@@ -141,10 +141,13 @@ class QueryBlock:
 
     def labelled(self) -> QueryBlock:
         """The block without unlabelled documents; queries left without documents are dropped."""
-        rows = ~np.isnan(self.relevance)
+        return self.take_documents(~np.isnan(self.relevance))
+
+    def take_documents(self, rows: NDArray[np.bool_]) -> QueryBlock:
+        """The documents where `rows` (n_documents,) is true; queries without any are dropped."""
         if rows.all():
             return self
-        sizes = self.labelled_sizes
+        sizes = np.add.reduceat(rows, self.query_ptr[:-1], dtype=np.int64)
         return self._take(rows, sizes[sizes > 0], sizes > 0)
 
     def latest_documents(self) -> QueryBlock:

@@ -10,28 +10,33 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from scipy import sparse
 
-from dranking.data.blocks import QueryBlock
+from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.column_constants import ColumnConstants
 from dranking.data.transforms import BlockScaling, Form, Hinge, Quantile, Standard, check_width
 from dranking.errors import DataError
 
 Array = NDArray[np.float64]
+LARGEST = np.finfo(np.float32).max
 
 
 class ColumnForms(BlockScaling):
-    """Features in several forms: each column is a raw feature, or one scaling of this feature.
+    """Features in several forms: each column is a form of a raw feature, or a product of two forms.
 
     Attributes
     ----------
     sources
-        The name of the raw feature of each column.
+        The name of the raw feature of each form.
     forms
-        The scaling of each column, fitted to this feature alone; None for the raw feature.
+        The scalings, each fitted to its feature alone; None for the raw feature.
+    factors
+        For each column, the positions of the one or two forms whose product it is; empty if each
+        form is a column.
     """
 
     kind: Literal["forms"] = "forms"
     sources: tuple[str, ...]
     forms: tuple[Annotated[Form, Field(discriminator="kind")] | None, ...]
+    factors: tuple[tuple[int, ...], ...] = ()
 
     @model_validator(mode="after")
     def _check(self) -> ColumnForms:
@@ -39,6 +44,10 @@ class ColumnForms(BlockScaling):
             raise ValueError(f"{len(self.forms)} forms of {len(self.sources)} features")
         if any(form is not None and form.n_features not in (None, 1) for form in self.forms):
             raise ValueError("a form must be fitted to one feature")
+        if any(len(of) not in (1, 2) for of in self.factors):
+            raise ValueError("a column must be one form, or the product of two")
+        if self.factors and {i for of in self.factors for i in of} != {*range(len(self.forms))}:
+            raise ValueError("factors must name each form, and no others")
         return self
 
     @property
@@ -49,7 +58,21 @@ class ColumnForms(BlockScaling):
     @property
     def n_features(self) -> int:
         """Number of columns."""
-        return len(self.forms)
+        return len(self.columns)
+
+    @property
+    def columns(self) -> tuple[tuple[int, ...], ...]:
+        """For each column, the positions of the forms whose product it is."""
+        return self.factors or tuple((i,) for i in range(len(self.forms)))
+
+    def forms_at(self, columns: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
+        """Positions of the forms of which columns are made, each once; None for all columns."""
+        if columns is None:
+            return np.arange(len(self.forms))
+        if not self.factors:
+            return columns
+        found = dict.fromkeys(i for column in columns for i in self.factors[column])
+        return np.array([*found], dtype=np.intp)
 
     def check_sparse(self) -> None:
         """Raise DataError unless all forms keep the zeros of sparse features."""
@@ -58,15 +81,38 @@ class ColumnForms(BlockScaling):
                 form.check_sparse()
 
     def restricted(self, columns: NDArray[np.intp]) -> ColumnForms:
-        """The forms of the columns at `columns`, in that order."""
+        """The columns at `columns`, in that order, and the forms of which they are made."""
+        at = self.forms_at(columns)
+        factors = self._factors_among(at, columns)
+        are_forms = factors == tuple((i,) for i in range(len(at)))
         return ColumnForms(
-            sources=tuple(self.sources[i] for i in columns),
-            forms=tuple(self.forms[i] for i in columns),
+            sources=tuple(self.sources[i] for i in at),
+            forms=tuple(self.forms[i] for i in at),
+            factors=() if are_forms else factors,
         )
 
+    def _factors_among(
+        self, at: NDArray[np.intp], columns: NDArray[np.intp] | None
+    ) -> tuple[tuple[int, ...], ...]:
+        """The factors of some columns, by their places in the positions `at`."""
+        place = {form: i for i, form in enumerate(at.tolist())}
+        wanted = self.factors
+        if columns is not None and self.factors:
+            wanted = tuple(self.factors[column] for column in columns)
+        return tuple(tuple(place[i] for i in of) for of in wanted)
+
     def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
-        """The forms of a block that holds the raw feature of each column in its place."""
-        forms = [self.forms[i] for i in (range(len(self.forms)) if columns is None else columns)]
+        """The columns of a block that holds the raw features of their forms, see `forms_at`."""
+        at = self.forms_at(columns)
+        made = self._forms_of(block, at)
+        if not self.factors:
+            return made
+        multiply = _sparse_products if block.is_sparse else _products
+        return made.with_features(multiply(made.features, self._factors_among(at, columns)))
+
+    def _forms_of(self, block: QueryBlock, at: NDArray[np.intp]) -> QueryBlock:
+        """The forms at some positions of a block that holds the raw feature of each of them."""
+        forms = [self.forms[i] for i in at]
         check_width(self.kind, len(forms), block)
         together: dict[str | int, list[int]] = {}
         for place, form in enumerate(forms):
@@ -86,9 +132,31 @@ class ColumnForms(BlockScaling):
             back = np.argsort(np.concatenate([np.array(places) for places in parts]))
             return block.with_features(joined[:, back].tocsr())
         scaled = np.empty_like(block.features)
-        for at, values in parts.items():
-            scaled[:, at] = values
+        for places_of, values in parts.items():
+            scaled[:, places_of] = values
         return block.with_features(scaled)
+
+
+def _products(forms: NDArray[np.float32], factors: Sequence[Sequence[int]]) -> FeatureMatrix:
+    """(n_documents, n_columns) products of the columns at one or two positions."""
+    made = np.empty_like(forms, shape=(len(forms), len(factors)))  # in the layout of the forms
+    with np.errstate(over="ignore"):
+        for column, of in enumerate(factors):
+            np.multiply(forms[:, of[0]], forms[:, of[1]] if of[1:] else 1, out=made[:, column])
+    return np.clip(made, -LARGEST, LARGEST, out=made)
+
+
+def _sparse_products(forms: FeatureMatrix, factors: Sequence[Sequence[int]]) -> FeatureMatrix:
+    """The same products of columns of a CSR array, as a CSR array."""
+    columns = forms.tocsc()
+    with np.errstate(over="ignore"):
+        made = [
+            columns[:, [of[0]]].multiply(columns[:, [of[1]]]) if of[1:] else columns[:, [of[0]]]
+            for of in factors
+        ]
+    joined = sparse.hstack(made, format="csr", dtype=np.float32)
+    np.clip(joined.data, -LARGEST, LARGEST, out=joined.data)
+    return joined
 
 
 Scaling: TypeAlias = Form | ColumnForms
@@ -105,7 +173,8 @@ def forms_of(transforms: Sequence[object]) -> ColumnForms | None:
 def source_names(names: Sequence[str], steps: Sequence[object]) -> Sequence[str]:
     """The raw columns from which steps make features, or the features that scalings alone take.
 
-    A column is the feature itself, the source of a form, or what an indicator tells of.
+    A column is the feature itself, the source of a form, or what an indicator tells of. Where
+    features are products, there is a column for each of the forms that they are made of.
     """
     forms = forms_of(steps)
     sources = names if forms is None else forms.sources

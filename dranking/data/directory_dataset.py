@@ -14,7 +14,7 @@ from dranking.data.dataset import Dataset
 from dranking.errors import DataError, StoreRefusesError
 from dranking.files.folders.manifests import DirectoryKind, read_manifest
 from dranking.files.places import AnyPlace, Place, as_place, is_local
-from dranking.files.writing.output_checks import restore_interrupted
+from dranking.files.writing.names import MANIFEST_NAME, replaced_manifest
 from dranking.redaction import redacted
 
 
@@ -61,8 +61,6 @@ class DirectoryDataset(Dataset, Generic[ManifestT]):
 
     def __init__(self, path: AnyPlace) -> None:
         self.path: Place = as_place(path)
-        if is_local(self.path):
-            restore_interrupted(self.path)
         self.manifest, self._manifest_digest = self._read_manifest()
 
     def __repr__(self) -> str:
@@ -85,14 +83,21 @@ class DirectoryDataset(Dataset, Generic[ManifestT]):
                 f"on host {platform.node()}: {error} If the data is there on other hosts, give a "
                 "path that all workers can read, or a URL."
             ) from error
-        if digest != self._manifest_digest:
+        return manifest if digest == self._manifest_digest else self._replaced_manifest()
+
+    def _read_manifest(self, name: str = MANIFEST_NAME) -> tuple[ManifestT, str]:
+        return read_manifest(self.path, self._model, self._kind, name)
+
+    def _replaced_manifest(self) -> ManifestT:
+        """The manifest at the time when the data set was opened."""
+        try:
+            return self._read_manifest(replaced_manifest(self._manifest_digest))[0]
+        except StoreRefusesError:
+            raise
+        except DataError as error:
             raise DataError(
                 f"{self.path}: was changed since it was opened. Start the computation again."
-            )
-        return manifest
-
-    def _read_manifest(self) -> tuple[ManifestT, str]:
-        return read_manifest(self.path, self._model, self._kind)
+            ) from error
 
     @property
     def feature_names(self) -> tuple[str, ...]:  # type: ignore[override]

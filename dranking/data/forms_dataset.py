@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Final, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,12 @@ from dranking.data.scaling import MapBlocks, Normalize, blocks_here, fit_scaling
 from dranking.data.transforms import Form, Hinge
 from dranking.errors import DataError, UsageError
 
-FormName: TypeAlias = Literal["raw", "query-minmax", "standard", "log", "rank", "quantile", "hinge"]
+FormName: TypeAlias = Literal[
+    "raw", "query-minmax", "standard", "log", "rank", "quantile", "hinge", "product"
+]
+
+PRODUCT: Final = "product"
+"""The form whose columns are products of two columns, which a selection finds."""
 
 KNOT_SHARES = np.arange(1, 8) / 8
 """Shares of the documents up to the knots of the hinges of a feature."""
@@ -49,7 +54,7 @@ def with_forms(
     Raises
     ------
     UsageError
-        If there is no such form, or a form is given twice.
+        If there is no such form, a form is given twice, or products are asked for.
     DataError
         If the data is scaled already, holds no documents, has a feature with the name of a form, is
         sparse and a form would fill in its zeros, or no feature has the forms.
@@ -61,15 +66,14 @@ def with_forms(
             f"forms are {', '.join(names) or 'none'}; give each of {', '.join(get_args(FormName))} "
             "at most once, and at least one of them."
         )
+    if PRODUCT in names:
+        raise UsageError(
+            "products are found by a selection: the form product is for dranking select and tune "
+            "(in Python GreedyRankRLS and dranking.tune), and not for statistics stores."
+        )
     if names == ["raw"]:
         return dataset
-    dataset.check_documents()
-    if dataset.transforms:
-        kinds = " then ".join(transform.kind for transform in dataset.transforms)
-        raise DataError(
-            f"the data was scaled by {kinds}, and forms are forms of raw features; give raw data "
-            "(dranking ingest --normalize none, and a ranker with normalize='none')."
-        )
+    check_raw(dataset)
     if "hinge" in names and dataset.is_sparse:
         Hinge(knots=(), above=()).check_sparse()
     fitted = {
@@ -95,6 +99,17 @@ def with_forms(
         forms=tuple(form for _, forms in of_features for form in forms),
     )
     return FormsDataset(dataset, recorded)
+
+
+def check_raw(dataset: Dataset) -> None:
+    """Raise DataError if a data set holds no documents, or was scaled."""
+    dataset.check_documents()
+    if dataset.transforms:
+        kinds = " then ".join(transform.kind for transform in dataset.transforms)
+        raise DataError(
+            f"the data was scaled by {kinds}, and forms are forms of raw features; give raw data "
+            "(dranking ingest --normalize none, and a ranker with normalize='none')."
+        )
 
 
 def _forms_of(
@@ -128,7 +143,7 @@ class FormsDataset(View):
     source
         Raw data that has the features.
     forms
-        The forms, in the order of the columns.
+        The columns: forms, and products of forms.
     """
 
     def __init__(self, source: Dataset, forms: ColumnForms) -> None:
@@ -139,10 +154,7 @@ class FormsDataset(View):
         )
         n = len(forms.sources)
         origins = (0.0,) * n if self.constants is None else self.constants.origin_of_each
-        named = zip(forms.sources, forms.forms, origins, strict=True)
-        self.feature_names = tuple(
-            name if form is None else form.named(name, origin) for name, form, origin in named
-        )
+        self.feature_names = _names(forms, origins)
         if len(set(self.feature_names)) < len(self.feature_names):
             raise DataError(
                 "the data has features with the names of forms, such as log(f1) beside f1; give "
@@ -159,13 +171,29 @@ class FormsDataset(View):
 
     def _needed(self, columns: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
         """The raw features, each once."""
-        return np.unique(self._columns if columns is None else self._columns[columns])
+        return np.unique(self._columns[self._forms.forms_at(columns)])
 
     def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
-        """The forms of the raw features."""
-        wanted = self._columns if columns is None else self._columns[columns]
+        """The forms of the raw features, and their products."""
+        wanted = self._columns[self._forms.forms_at(columns)]
         _, places = np.unique(wanted, return_inverse=True)
         return self._forms.apply(block.with_features(block.features[:, places]), columns)
+
+
+def _names(forms: ColumnForms, origins: Sequence[float]) -> tuple[str, ...]:
+    """The formula of each column: of the raw feature, where an origin is subtracted from it."""
+    named = [*zip(forms.sources, forms.forms, origins, strict=True)]
+    alone = [name if form is None else form.named(name, origin) for name, form, origin in named]
+    # An origin changes a product of the raw column, and no ranking by the raw column.
+    factors = [
+        f"({name} {'-' if origin > 0 else '+'} {abs(origin)!r})"
+        if origin and form is None
+        else text
+        for text, (name, form, origin) in zip(alone, named, strict=True)
+    ]
+    return tuple(
+        " * ".join(factors[i] for i in of) if len(of) > 1 else alone[of[0]] for of in forms.columns
+    )
 
 
 def before_scaling(dataset: Dataset) -> Dataset:

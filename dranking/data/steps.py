@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.column_constants import ColumnConstants, check_origins
-from dranking.data.column_forms import ColumnForms, Scaling, missing_transforms, source_names
+from dranking.data.column_forms import (
+    ColumnForms,
+    Scaling,
+    forms_of,
+    missing_transforms,
+    source_names,
+)
 from dranking.errors import DataError, listed
 
 Steps: TypeAlias = tuple[ColumnConstants | Scaling, ...]
@@ -184,6 +190,15 @@ def origins_by_column(names: Sequence[str], steps: Steps) -> dict[str, float]:
 def scalings_of(steps: Steps) -> tuple[Scaling, ...]:
     """The scalings among the steps."""
     return tuple(step for step in steps if not isinstance(step, ColumnConstants))
+
+
+def restricted_steps(steps: Steps, columns: NDArray[np.intp]) -> Steps:
+    """The steps of the features at `columns`, in that order; of products, those of the factors."""
+    forms = forms_of(steps)
+    at = columns if forms is None else forms.forms_at(columns)
+    return tuple(
+        step.restricted(at if isinstance(step, ColumnConstants) else columns) for step in steps
+    )
 
 
 def missing_steps(

@@ -89,16 +89,10 @@ class FusedRun:
         order, _ = trec_order(self.block, self.values)
         sizes = np.diff(self.block.query_ptr)
         rank = np.arange(len(order)) - np.repeat(self.block.query_ptr[:-1], sizes)
-        kept = np.sort(order[rank < depth])
-        ptr = np.append(0, np.cumsum(np.minimum(sizes, depth))).astype(np.int64)
-        documents = self.documents.take(pa.array(kept))
-        block = replace(
-            self.block,
-            features=self.block.features[kept],
-            relevance=self.block.relevance[kept],
-            doc_ids=documents,
-            query_ptr=ptr,
-        )
+        kept = np.zeros(len(order), dtype=np.bool_)
+        kept[order[rank < depth]] = True
+        documents = self.documents.filter(pa.array(kept))
+        block = self.block.take_documents(kept)
         return replace(self, block=block, documents=documents, values=self.values[kept])
 
 
@@ -193,7 +187,7 @@ def _named(runs: Mapping[str, Any] | Sequence[Any]) -> tuple[list[str], list[Any
     else:
         raise UsageError("runs are a list of runs, or a dictionary from name to run.")
     if len(given) < 2:
-        raise UsageError(f"{len(given)} runs are given; two or more are fused.")
+        raise UsageError(f"the number of runs is {len(given)}; two or more are fused.")
     return names, given
 
 
@@ -229,8 +223,8 @@ def _learned(
     n_to_learn = int((spread & is_judged[starts]).sum())
     if n_to_learn < 2:
         raise DataError(
-            f"documents of different grades were retrieved for {n_to_learn} judged queries; two or "
-            "more queries are needed to learn weights. Are the ids written alike?"
+            "two or more judged queries with retrieved documents of different grades are needed to "
+            f"learn weights; their number is {n_to_learn}. Are the ids written alike?"
         )
     columns = [*names, *(f"in {name}" for name in names)]
     train = from_arrays(features[judged], grades[judged], query[judged], feature_names=columns)

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError
 from dranking.metrics.given_runs import as_run
+from dranking.metrics.judged_runs import match
 from dranking.metrics.prediction_files import trec_order
 from dranking.metrics.scores.rows import Rows
 
@@ -94,13 +94,10 @@ class UnitedRuns:
         """(n_documents, n_runs) ranks from 1, in the order of trec_eval; infinite where missing."""
         found = np.full(self.scores.shape, np.inf)
         for run, there in enumerate(self.retrieved.T):
-            # No score ties with a document that is missing, also as float32.
-            scores = np.maximum(self.scores[:, run], np.finfo(np.float32).min)
-            with_scores = np.where(there, scores, -np.inf)
-            order, _ = trec_order(self.block, with_scores)
-            ranks = np.empty(len(order))
-            ranks[order] = np.arange(len(order)) - self.block.query_ptr[self.of_query] + 1
-            found[there, run] = ranks[there]
+            block = self.block.take_documents(there)
+            order, _ = trec_order(block, self.scores[there, run])
+            starts = np.repeat(block.query_ptr[:-1], np.diff(block.query_ptr))
+            found[np.flatnonzero(there)[order], run] = np.arange(len(order)) - starts + 1
         return found
 
     def normalised(self, kind: Normalization) -> Array:
@@ -128,17 +125,12 @@ class UnitedRuns:
 
         An unjudged document of a judged query counts as a document of grade 0.
         """
-        query, document = judgements.coded
-        at_query = pc.index_in(self.block.query_ids, value_set=query.dictionary)
-        of_query = at_query.fill_null(-1).to_numpy()[self.of_query].astype(np.int64)
-        known = pc.index_in(self.documents.dictionary, value_set=document.dictionary)
-        of_document = known.fill_null(-1).to_numpy()[self.documents.indices.to_numpy()]
-        n = len(document.dictionary)
-        keys = np.where((of_query < 0) | (of_document < 0), -1, of_query * n + of_document)
-        there = query.indices.to_numpy().astype(np.int64) * n + document.indices.to_numpy()
-        at = pc.index_in(pa.array(keys), value_set=pa.array(there)).fill_null(-1).to_numpy()
-        grades = np.append(judgements.number, 0.0)[at]
-        return np.maximum(grades, 0.0), of_query >= 0
+        of_query = pa.array(self.of_query.astype(np.int32))
+        queries = pa.DictionaryArray.from_arrays(of_query, self.block.query_ids)
+        found = match((queries, self.documents), judgements.coded)
+        grades = np.append(judgements.number, 0.0)[found.at]
+        query, n = found.query, len(self.of_query)
+        return np.maximum(grades, 0.0), np.isin(query[:n], query[n:])
 
 
 def _checked(rows: Rows) -> Rows:

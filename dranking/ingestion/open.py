@@ -17,7 +17,7 @@ from dranking.files.places import Place, as_place, is_path
 from dranking.files.reading import check_regular, exists, list_files, open_input
 from dranking.files.requests import request
 from dranking.files.writing.names import MANIFEST_NAME, is_in_segment
-from dranking.files.writing.output_checks import is_ours, restore_interrupted
+from dranking.files.writing.output_checks import is_ours
 
 Form: TypeAlias = Literal["directory", "parquet", "arrow", "json", "text"]
 
@@ -262,7 +262,6 @@ def data_form(paths: Sequence[Place]) -> Form:
 
 
 def _form_of(place: Place) -> Form:
-    restore_interrupted(place)
     if not exists(place):
         hint = PATTERN if "*" in place.name or "*" in place.parent.name else ""
         raise DataError(f"{place}: there is no such file or directory.{hint}")

@@ -30,9 +30,10 @@ i divided by the number of relevant documents in the list; ``recall@k`` is the s
 documents in the list that are among its first k, for any k; ``hit@k`` is 1 if any of the first k is
 relevant; ``err@k`` is one over the rank at which a user ends, who ends at grade r with probability
 (2^r - 1) / 16 (the highest grade is 4 under every convention, as in TREC's gdeval); ``rbp`` is
-rank-biased precision with persistence 0.8; ``bpref`` is that of trec_eval, and ``judged@k`` the
-share of labelled documents among the first k, or among all if there are fewer; ``pairwise_error``
-is the share of the pairs of different relevance that the scores order wrongly, a tie counting 1/2,
+rank-biased precision with persistence 0.8; ``bpref`` and ``infap`` are those of trec_eval, the
+latter under conventions that do not average over the orders of ties; ``judged@k`` is the share of
+labelled documents among the first k, or among all if there are fewer; ``pairwise_error`` is the
+share of the pairs of different relevance that the scores order wrongly, a tie counting 1/2,
 averaged over the queries that have such a pair; ``auc`` is 1 minus this error over the pairs of a
 relevant and an irrelevant document.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.errors import UsageError
+from dranking.errors import MOST_NAMES, UsageError
 
 DEFAULT_CONVENTION = "standard"
 
@@ -23,8 +23,8 @@ class Convention:
     name
         Name of the convention on the command line.
     gain
-        Gain of grade r: ``exponential`` is 2^r - 1, ``linear`` is r; or the gains of the grades 0,
-        1, ..., of which the first is 0. A grade below 0 gains nothing.
+        Gain of grade r: ``exponential`` is 2^r - 1, ``linear`` is r; or pairs of a grade and its
+        gain, by rising grade, of which the first is (0, 0). A grade below 0 gains nothing.
     discount
         Discount of rank i: ``log2`` is 1 / log2(i + 1); ``letor`` is 1 for ranks 1 and 2, then
         1 / log2(i).
@@ -42,7 +42,7 @@ class Convention:
     """
 
     name: str
-    gain: Literal["exponential", "linear"] | tuple[float, ...] = "exponential"
+    gain: Literal["exponential", "linear"] | tuple[tuple[float, float], ...] = "exponential"
     discount: Literal["log2", "letor"] = "log2"
     relevant_from: float = 1.0
     ties: Literal["file", "doc_id", "average"] = "average"
@@ -54,7 +54,8 @@ class Convention:
         """Gain of each grade, in the shape of `relevance`."""
         grades = np.maximum(relevance, 0.0)
         if isinstance(self.gain, tuple):
-            return np.asarray(self.gain)[grades.astype(np.int64)]
+            known, gains = np.array(self.gain).T
+            return np.asarray(gains[np.searchsorted(known, grades)])
         return np.asarray(np.exp2(grades) - 1.0 if self.gain == "exponential" else grades)
 
     def discounts(self, n: int) -> NDArray[np.float64]:
@@ -87,14 +88,16 @@ CONVENTIONS: dict[str, Convention] = {
 def adapted(
     convention: Convention,
     relevant_from: float | None = None,
-    gain: Sequence[float] | None = None,
+    gain: Sequence[float] | Mapping[float, float] | None = None,
 ) -> Convention:
-    """A convention with another lowest relevant grade, or with given gains of the grades 0, 1, ....
+    """A convention with another lowest relevant grade, or with given gains.
+
+    The gains are those of the grades 0, 1, ..., or by grade; a grade of 0 gains nothing.
 
     Raises
     ------
     UsageError
-        If the lowest relevant grade is not above 0, or gains are negative or do not begin with 0.
+        If the lowest relevant grade is not above 0, a gain is negative, or grade 0 has a gain.
     """
     name = convention.name
     if relevant_from is not None:
@@ -103,15 +106,28 @@ def adapted(
         name = f"{name}, relevant from {relevant_from:g}"
         convention = replace(convention, relevant_from=relevant_from)
     if gain is not None:
-        if not gain or gain[0] != 0 or not all(0.0 <= g < np.inf for g in gain):
-            raise UsageError(
-                f"the gains of the grades 0, 1, ... are {', '.join(f'{g:g}' for g in gain)}; they "
-                "must be numbers of at least 0, and the first must be 0, since an unjudged "
-                "document gains nothing."
-            )
-        name = f"{name}, gains {' '.join(f'{g:g}' for g in gain)}"
-        convention = replace(convention, gain=tuple(gain))
+        pairs = _pairs(gain)
+        is_list = not isinstance(gain, Mapping)
+        shown = " ".join(f"{g:g}" if is_list else f"{grade:g}={g:g}" for grade, g in pairs)
+        name = f"{name}, gains {shown}"
+        convention = replace(convention, gain=pairs)
     return replace(convention, name=name)
+
+
+def _pairs(gain: Sequence[float] | Mapping[float, float]) -> tuple[tuple[float, float], ...]:
+    """Grades and their gains by rising grade, grade 0 among them."""
+    given = gain if isinstance(gain, Mapping) else dict(enumerate(gain))
+    is_right = all(grade >= 0.0 and 0.0 <= g < np.inf for grade, g in given.items())
+    if not given or not is_right or given.get(0, 0.0) != 0.0:
+        shown = ", ".join(f"{grade:g}={g:g}" for grade, g in [*given.items()][:MOST_NAMES])
+        raise UsageError(
+            f"the gains by grade are {shown or 'none'}; they must be numbers of at least 0 for "
+            "grades of at least 0, and grade 0 must gain 0, since an unjudged document gains "
+            "nothing."
+        )
+    return tuple(
+        sorted({0.0: 0.0, **{float(grade): float(g) for grade, g in given.items()}}.items())
+    )
 
 
 def get_convention(name: str | Convention = DEFAULT_CONVENTION) -> Convention:

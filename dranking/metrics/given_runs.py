@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,12 @@ from dranking.metrics.scores.rows import (
 from dranking.metrics.scores.score_table import ScoreTable
 
 
+def scores_of_run(value: Any) -> Any:
+    """The scores of a fused run; any other value as it is."""
+    scores = getattr(value, "scores", None)
+    return scores if isinstance(scores, ScoreTable) else value
+
+
 def is_run(value: Any) -> bool:
     """Whether a value can be a run: scores by query and document id, or a path of them."""
     if isinstance(value, ScoreTable):
@@ -52,17 +58,17 @@ def is_labelled_table(judgements: Any) -> bool:
     return is_table(judgements)
 
 
-def is_judgements(value: Any) -> bool:
+def is_judgements(value: Any, further: Collection[str] = ()) -> bool:
     """Whether data are judgements of documents by id, and no rows with features.
 
     A table is read as judgements if it has columns of query ids, document ids and grades, under the
-    names that `read_judgements` knows, and no other but ``iteration``.
+    names that `read_judgements` knows, and no other but ``iteration`` and `further` ones.
     """
     if isinstance(value, Rows) or _is_dictionary(value) or _is_list_of(value, "relevance"):
         return True
     if isinstance(value, str | os.PathLike):
-        return is_judgement_file(as_place(value))
-    return are_judgement_columns(_columns(value))
+        return is_judgement_file(as_place(value), further=further)
+    return are_judgement_columns(_columns(value), further=further)
 
 
 def _columns(value: Any) -> list[str]:
@@ -77,6 +83,7 @@ def as_run(value: Any) -> Rows:
     """The scores of a run."""
     if isinstance(value, str | os.PathLike):
         value = read_scores(value)
+    value = scores_of_run(value)
     if isinstance(value, ScoreTable):
         return value.rows
     return _as_rows(value, SCORE_NAMES, "the run")

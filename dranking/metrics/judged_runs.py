@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,8 @@ from dranking.metrics.scores.rows import Rows
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Coded: TypeAlias = tuple[pa.DictionaryArray, pa.DictionaryArray]
+"""Query ids and document ids of rows."""
 
 RUN_METRICS = ("map", "mrr", "p@10", "ndcg@10")
 """Measures of a run beside judgements, where none are named."""
@@ -232,17 +234,12 @@ def join(run: Rows, judgements: Rows, rules: RunRules) -> JudgedRun:
     """
     if not len(judgements.number):
         raise DataError(f"{judgements.where}: no query has a judged document.")
-    n = len(run.number)
-    (run_query, run_document), (of_query, of_document) = run.coded, judgements.coded
-    query, query_ids = _shared(run_query, of_query)
-    document, document_ids = _shared(run_document, of_document)
-    keys = query * len(document_ids) + document
-    # (n,) row of the judgement of each retrieved document; -1 for an unjudged document.
-    at = pc.index_in(pa.array(keys[:n]), value_set=pa.array(keys[n:])).fill_null(-1).to_numpy()
+    n, run_query = len(run.number), run.coded[0]
+    query, query_ids, document, document_ids, at = match(run.coded, judgements.coded)
     missing = np.ones(len(judgements.number), dtype=np.bool_)
     missing[at[at >= 0]] = False
     grades = np.concatenate([np.append(judgements.number, np.nan)[at], judgements.number])
-    retrieved = np.arange(len(keys)) < n
+    retrieved = np.arange(len(query)) < n
     rows = np.concatenate([retrieved[:n], missing])
     # The queries of the run come first, those without any document among them.
     in_run = np.arange(len(query_ids)) < len(run_query.dictionary)
@@ -273,7 +270,7 @@ def join(run: Rows, judgements: Rows, rules: RunRules) -> JudgedRun:
     found = run.number
     if rules.not_retrieved == "last":  # no retrieved document ties with these, also as float32
         found = np.maximum(found, np.finfo(np.float32).min)
-    scores = np.concatenate([found, np.full(len(keys) - n, -np.inf)])
+    scores = np.concatenate([found, np.full(len(query) - n, -np.inf)])
     starts = np.flatnonzero(np.diff(query[chosen], prepend=-1))
     block = QueryBlock(
         features=sparse.csr_array((len(chosen), 0), dtype=np.float32),
@@ -284,6 +281,35 @@ def join(run: Rows, judgements: Rows, rules: RunRules) -> JudgedRun:
     )
     highest = float(judgements.number.max())
     return JudgedRun(block, scores[chosen], retrieved[chosen], highest, counts)
+
+
+class Matched(NamedTuple):
+    """Queries and documents of a run and, behind them, of its judgements, in one numbering.
+
+    Attributes
+    ----------
+    query, document
+        Codes (n_retrieved + n_judged,).
+    query_ids, document_ids
+        Id of each code.
+    at
+        (n_retrieved,) number of the judgement of each document of the run; -1 without one.
+    """
+
+    query: Ints
+    query_ids: pa.Array
+    document: Ints
+    document_ids: pa.Array
+    at: Ints
+
+
+def match(run: Coded, judgements: Coded) -> Matched:
+    """Find the judgement of each document of a run; arguments are `Rows.coded` of the two."""
+    (query, query_ids), (document, document_ids) = map(_shared, run, judgements)
+    keys = query * len(document_ids) + document
+    n = len(run[0])
+    at = pc.index_in(pa.array(keys[:n]), value_set=pa.array(keys[n:])).fill_null(-1).to_numpy()
+    return Matched(query, query_ids, document, document_ids, at)
 
 
 def _shared(one: pa.DictionaryArray, other: pa.DictionaryArray) -> tuple[Ints, pa.Array]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.errors import DataError
+from dranking.errors import DataError, listed
 from dranking.kernels.machine.compile import frozen
 from dranking.metrics.conventions import Convention
 from dranking.metrics.kernels import measures as kernels
@@ -163,9 +163,10 @@ class Ranking:
             )
             self._refuse(self.relevance > MAX_EXPONENTIAL_GRADE, advice)
         elif gain != "linear":
-            grades = np.maximum(self.relevance, 0.0)
-            advice = f"has no gain: the gains are those of the grades 0 to {len(gain) - 1}."
-            self._refuse((grades != np.floor(grades)) | (grades >= len(gain)), advice)
+            known = [grade for grade, _ in gain]
+            names = listed([f"{grade:g}" for grade in known])
+            advice = f"has no gain: the gains are those of the grades {names}."
+            self._refuse(~np.isin(np.maximum(self.relevance, 0.0), known), advice)
         return self.convention.gains(self.relevance)
 
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dranking.metrics.comparison.compare import DEFAULT_RESAMPLES, Comparison, compare_values
-from dranking.metrics.comparison.many_rankers import RankerComparison, Test, compare_ranker_values
+from dranking.errors import UsageError
+from dranking.metrics.comparison.compare import (
+    DEFAULT_RESAMPLES,
+    Comparison,
+    check_resampling,
+    compare_values,
+)
+from dranking.metrics.comparison.many_rankers import check_rankers, compare_ranker_values
+from dranking.metrics.comparison.ranker_results import RankerComparison, Test
 from dranking.metrics.conventions import Convention
 from dranking.metrics.judged_runs import RunRules
 from dranking.metrics.per_query import PerQuery
+from dranking.metrics.query_groups import QueryGroups
 from dranking.models.evaluation import Evaluation, evaluate
+from dranking.models.query_groups import query_groups, read_again
 
 
 def compare(  # noqa: PLR0913 - one call with keywords, as `dranking compare` has options
@@ -21,6 +30,7 @@ def compare(  # noqa: PLR0913 - one call with keywords, as `dranking compare` ha
     metrics: str | Sequence[str] | None = None,
     convention: str | Convention | None = None,
     rules: RunRules | None = None,
+    by: Any = None,
     seed: int = 0,
     n_resamples: int = DEFAULT_RESAMPLES,
     confidence: float = 0.95,
@@ -43,6 +53,9 @@ def compare(  # noqa: PLR0913 - one call with keywords, as `dranking compare` ha
         Judged queries, as in `dranking.evaluate`. None if `a` and `b` are results.
     metrics, convention, rules, executor
         As in `dranking.evaluate`, for what is measured here.
+    by
+        Groups of queries, as in `dranking.evaluate`, which are compared apart as well
+        (`Comparison.by`). None stands for the groups of `a` or `b`, if they have any.
     seed
         Seed of the bootstrap and of the permutations.
     n_resamples
@@ -74,8 +87,10 @@ def compare(  # noqa: PLR0913 - one call with keywords, as `dranking compare` ha
     >>> bool(found["map"].low > 0)
     True
     """
-    measured = _measured((a, b), data, metrics, convention, rules, executor)
-    return compare_values(*measured, seed=seed, n_resamples=n_resamples, confidence=confidence)
+    check_resampling(n_resamples, confidence)
+    measured, groups = _measured((a, b), data, metrics, convention, rules, by, executor)
+    drawn: dict[str, Any] = {"seed": seed, "n_resamples": n_resamples, "confidence": confidence}
+    return compare_values(*measured, groups=groups, **drawn)
 
 
 def compare_rankers(  # noqa: PLR0913 - one call with keywords, as `dranking compare` has options
@@ -85,6 +100,7 @@ def compare_rankers(  # noqa: PLR0913 - one call with keywords, as `dranking com
     metrics: str | Sequence[str] | None = None,
     convention: str | Convention | None = None,
     rules: RunRules | None = None,
+    by: Any = None,
     test: Test = "sign-flip",
     seed: int = 0,
     n_resamples: int = DEFAULT_RESAMPLES,
@@ -102,8 +118,8 @@ def compare_rankers(  # noqa: PLR0913 - one call with keywords, as `dranking com
     rankers
         Between 2 and 26 by name: results of `dranking.evaluate` on the same queries; or, with
         `data`, whatever `dranking.evaluate` measures.
-    data, metrics, convention, rules, executor
-        As in `compare`.
+    data, metrics, convention, rules, by, executor
+        As in `compare`; `RankerComparison.by` has the means of the groups.
     test
         ``sign-flip`` is the permutation test of the signs of the differences of each pair, with
         Holm's correction over all pairs and measures. ``tukey-hsd`` is the randomised test of
@@ -142,9 +158,12 @@ def compare_rankers(  # noqa: PLR0913 - one call with keywords, as `dranking com
     >>> found["map"].rankers[0].better_than
     ('poor', 'bad')
     """
-    measured = _measured(rankers.values(), data, metrics, convention, rules, executor)
+    check_rankers(len(rankers), test, n_resamples, confidence)
+    given = rankers.values()
+    measured, groups = _measured(given, data, metrics, convention, rules, by, executor)
     return compare_ranker_values(
         dict(zip(rankers, measured, strict=True)),
+        groups=groups,
         test=test,
         seed=seed,
         n_resamples=n_resamples,
@@ -158,12 +177,23 @@ def _measured(
     metrics: str | Sequence[str] | None,
     convention: str | Convention | None,
     rules: RunRules | None,
+    by: Any,
     executor: Any,
-) -> list[Any]:
-    """Results of `evaluate`: given ones as they are, or measured on the data."""
-    return [
-        scorer
-        if data is None or isinstance(scorer, (Evaluation, PerQuery))
-        else evaluate(scorer, data, metrics, convention, rules=rules, executor=executor)
-        for scorer in scorers
-    ]
+) -> tuple[list[Any], QueryGroups | None]:
+    """Results of `evaluate`, given ones as they are or measured on the data; groups of queries."""
+    data = data if by is None else read_again(data)
+    results: list[Any] = []
+    groups = None if by is None else query_groups(by)
+    for scorer in scorers:
+        found = scorer
+        if data is not None and not isinstance(scorer, (Evaluation, PerQuery)):
+            how = {"rules": rules, "by": groups or by, "executor": executor}
+            found = evaluate(scorer, data, metrics, convention, **how)
+            groups = found.groups
+        results.append(found)
+    if by is not None and groups is None:
+        raise UsageError(
+            f"by={by!r} is a column of data, and nothing is measured on data here; give a mapping "
+            "from query id to value, or evaluate the rankers with by."
+        )
+    return results, groups

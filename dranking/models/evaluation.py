@@ -19,12 +19,15 @@ from dranking.metrics.given_runs import (
     is_judgements,
     is_labelled_table,
     is_run,
+    scores_of_run,
 )
 from dranking.metrics.judged_runs import RunCounts, RunRules, evaluate_run
 from dranking.metrics.measures.by_name import get_measures
 from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import ID_COLUMN, PerQuery
+from dranking.metrics.query_groups import QueryGroups
 from dranking.models.linear.query_record import linear_of, overlap_of
+from dranking.models.query_groups import groups_of_data, groups_of_judgements, read_again
 from dranking.models.scorers import judged_dataset, measure, scorer_beside
 
 if TYPE_CHECKING:
@@ -49,11 +52,20 @@ class Evaluation:
         feature to rank by, and for a run beside judgements.
     counts
         How many queries and documents a run and its judgements share; None for other data.
+    groups
+        Values of queries by which measures are averaged apart; None without.
     """
 
     per_query: PerQuery
     trained_on: Overlap | None = None
     counts: RunCounts | None = None
+    groups: QueryGroups | None = None
+
+    @cached_property
+    def by(self) -> dict[str, Evaluation]:
+        """The measures of the queries of each group, by its name; empty without groups."""
+        rows = {} if self.groups is None else self.groups.rows(self.per_query.query_ids)
+        return {label: Evaluation(self.per_query.take(these)) for label, these in rows.items()}
 
     @cached_property
     def summary(self) -> Summary:
@@ -99,19 +111,30 @@ class Evaluation:
         Returns
         -------
         A row for each query, indexed by ``query_id``, in the order of the data. Its columns are the
-        measures, NaN where a measure excludes the query, behind ``weight`` if queries have weights.
+        measures, NaN where a measure excludes the query, behind ``weight`` if queries have weights,
+        and the values of the queries, under their name, if they have groups.
         """
         frame: pd.DataFrame = self.per_query.to_table().to_pandas().set_index(ID_COLUMN)
+        if self.groups is not None:
+            labels = self.groups.labels(self.per_query.query_ids)
+            frame.insert(0, self.groups.name, labels, allow_duplicates=True)
         return frame
 
     def as_json(self) -> dict[str, Any]:
-        """The figures as plain dictionaries, for JSON; those of runs have ``counts`` as well."""
+        """The figures as plain dictionaries, for JSON.
+
+        Those of runs have ``counts`` as well, and those of groups ``by``: the name of the values,
+        and the figures of each group.
+        """
         found = None if self.trained_on is None else self.trained_on.as_json()
         counts = {} if self.counts is None else {"counts": self.counts.as_json()}
         intervals = {
             name: None if isnan(ends[0]) else list(ends) for name, ends in self.intervals.items()
         }
-        return {**self.summary.as_json(), "intervals": intervals, "trained_on": found, **counts}
+        figures = {**self.summary.as_json(), "intervals": intervals}
+        parts = {label: one.as_json() for label, one in self.by.items()}
+        by = {"by": {"name": self.groups.name, "groups": parts}} if self.groups else {}
+        return {**figures, "trained_on": found, **counts, **by}
 
 
 def evaluate(
@@ -121,6 +144,7 @@ def evaluate(
     convention: str | Convention | None = None,
     *,
     rules: RunRules | None = None,
+    by: Any = None,
     executor: Any = None,
 ) -> Evaluation:
     """Measure how well a model, or scores from elsewhere, rank judged queries.
@@ -141,7 +165,8 @@ def evaluate(
         A run, beside judgements: a path of scores with document ids, as `dranking.read_scores`
         takes it, or what that returns; a dictionary from query to document to score; a table of
         query ids, document ids and scores as dranking, ir_measures (``query_id``, ``doc_id``) or
-        ranx (``q_id``, ``doc_id``) name them; a Run of ranx, or a list of ir_measures' ScoredDoc.
+        ranx (``q_id``, ``doc_id``) name them; a Run of ranx, a list of ir_measures' ScoredDoc, or
+        what `dranking.fuse` returned.
     data
         Judged queries: a data set, a table as `dranking.from_table` takes it, a dask DataFrame with
         the columns ``relevance`` and ``qid``, or a path. An unlabelled document counts as a
@@ -160,6 +185,11 @@ def evaluate(
         How documents and queries count that only a run or only its judgements have; None for the
         defaults of `RunRules`, those of trec_eval. ir_measures counts judged queries that the run
         lacks as 0, and ranx does so with ``make_comparable``: ``all_queries=True``.
+    by
+        Groups of queries whose measures are averaged apart as well (`Evaluation.by`): the name of a
+        column of the data or of a table of judgements, whose value is constant within each query;
+        or values of queries, as a mapping or pandas Series from query id to value, or what
+        `dranking.metrics.query_groups.read_query_groups` read. None means no groups.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -170,7 +200,8 @@ def evaluate(
         shows which scores belong to which rows.
     DataError
         If the data has no queries or no labels, lacks features, does not fit the scores, or its
-        scaling differs from the scaling that the model needs.
+        scaling differs from the scaling that the model needs; or a query has several values of
+        `by`, or none of the queries has any.
     """
     if not all(isinstance(name, str) for name in ([] if metrics is None else metrics)):
         raise UsageError(
@@ -179,21 +210,26 @@ def evaluate(
         )
     if metrics is not None:
         get_measures(metrics)  # a wrong name is an error before any work
-    judged = is_judgements(data)
+    model = scores_of_run(model)
+    judged = is_judgements(data, [by] if isinstance(by, str) else ())
     if judged and is_run(model):
         how = get_convention(convention or RUN_CONVENTION)
+        groups = None if by is None else groups_of_judgements(by, data)
         found, counts = evaluate_run(model, data, metrics, how, rules or RunRules())
-        return Evaluation(found, counts=counts)
+        return _grouped(Evaluation(found, counts=counts, groups=groups))
     _check_no_run(model, data, judged)
     names = [measure.name for measure in get_measures(metrics or DEFAULT_METRICS)]
     if rules is not None:
         raise UsageError("rules are those of a run beside judgements; other data has none.")
     how = get_convention(convention or DEFAULT_CONVENTION)
     scorer = scorer_beside(model, data)
+    if by is not None:
+        data = read_again(data)
     dataset = judged_dataset(data, scorer)
     parts: list[PerQuery] = []
     n_measured = 0
     run = get_executor(executor)
+    groups = None if by is None else groups_of_data(by, data, dataset, run)
     if (model := linear_of(scorer)) is not None:
         model.trained_queries()  # a damaged file is an error before any work
     for part in measure(scorer, dataset, names, how, run):
@@ -203,7 +239,15 @@ def evaluate(
     per_query = PerQuery.concatenate(parts)
     if not per_query.n_queries:
         raise DataError("the data has no queries; there is nothing to evaluate.")
-    return Evaluation(per_query, overlap_of(scorer, per_query.query_ids, dataset, run))
+    overlap = overlap_of(scorer, per_query.query_ids, dataset, run)
+    return _grouped(Evaluation(per_query, overlap, groups=groups))
+
+
+def _grouped(found: Evaluation) -> Evaluation:
+    """The evaluation, some of whose queries have a value of the groups, if there are groups."""
+    if found.groups is not None:
+        found.groups.labels(found.per_query.query_ids)
+    return found
 
 
 def _check_no_run(model: Any, data: Any, judged: bool) -> None:

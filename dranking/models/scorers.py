@@ -15,6 +15,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.roles import Columns
+from dranking.data.steps import restricted_steps
 from dranking.data.tables.any_table import is_dask_frame
 from dranking.data.tables.columns import no_score_column
 from dranking.engine.executor import Executor
@@ -264,10 +265,8 @@ def linear_model(scorer: Any, dataset: Dataset) -> LinearModel | None:
             error = no_score_column(scorer, dataset.feature_names, "the data")
             raise _with_hint(error, scorer)
         column = dataset.columns_of([scorer])
-        constants = None if dataset.constants is None else dataset.constants.restricted(column)
-        transforms = tuple(t.restricted(column) for t in dataset.transforms)
-        return LinearModel(
-            feature_names=(scorer,), weights=(1.0,), constants=constants, transforms=transforms
+        return LinearModel.of_steps(
+            (scorer,), (1.0,), restricted_steps(dataset.preparation, column)
         )
     if hasattr(scorer, "fitted_model"):
         model: LinearModel = scorer.fitted_model()

@@ -243,7 +243,8 @@ def _missing_values(model: LinearModel) -> dict[str, Any] | None:
         {"feature": name, "value": value, "missing_in_training": gap}
         for name, (value, gap) in known.items()
     ]
-    told = zip(model.feature_names, constants.indicates, strict=True) if constants.indicates else ()
+    made = source_names(model.feature_names, model.transforms)
+    told = zip(made, constants.indicates, strict=True) if constants.indicates else ()
     indicators = [{"feature": name, "of": of} for name, of in told if of]
     return {"policy": constants.policy, "values": values, "indicators": indicators}
 

@@ -14,7 +14,7 @@ from dranking.data.column_forms import forms_of, source_names
 from dranking.data.dataset import Dataset
 from dranking.data.forms_dataset import before_scaling
 from dranking.data.scaling import FeatureMoments, feature_moments, standard_of
-from dranking.data.steps import check_filled_alike
+from dranking.data.steps import check_filled_alike, constants_of, restricted_steps
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError
@@ -123,10 +123,11 @@ def _check_filled_as_trained(model: LinearModel, train: Dataset) -> None:
     """Raise DataError if missing values of the training data have other values than the model's."""
     if train.constants is not None and train.constants.fills:
         raw = forms_of(train.transforms) is None
-        names = source_names(model.feature_names, model.transforms) if raw else model.feature_names
-        check_filled_alike(
-            names, model.constants, train.constants.restricted(train.columns_of(names))
-        )
+        names = source_names(model.feature_names, model.transforms)
+        at = train.columns_of(names if raw else model.feature_names)
+        known = constants_of(restricted_steps(train.preparation, at))
+        if known is not None:
+            check_filled_alike(names, model.constants, known)
 
 
 def describe_unjudged(model: LinearModel, data: Dataset, executor: Executor) -> Content:

@@ -53,7 +53,7 @@ def draw_sizes(
     champion: float | None,
 ) -> Figure:
     """Draw a metric against the number of features, with 95 % intervals and the champion."""
-    figure, axes = _axes()
+    figure, axes = figure_axes()
     spread = NORMAL_975 * errors
     axes.fill_between(sizes, scores - spread, scores + spread, color=OURS, alpha=0.15, linewidth=0)
     axes.plot(sizes, scores, color=OURS, marker="o", markersize=4, label=role)
@@ -68,7 +68,7 @@ def draw_sizes(
 
 def draw_weights(names: Sequence[str], weights: Array) -> Figure:
     """Draw standardised weights as bars, the first at the top."""
-    figure, axes = _axes(height=0.6 + 0.26 * len(names))
+    figure, axes = figure_axes(height=0.6 + 0.26 * len(names))
     positions = np.arange(len(names))[::-1]
     axes.barh(positions, weights, color=np.where(weights >= 0, OURS, BAD), height=0.7)
     axes.set_yticks(positions, [plain_label(name) for name in names])
@@ -79,7 +79,7 @@ def draw_weights(names: Sequence[str], weights: Array) -> Figure:
 
 def draw_differences(differences: Array, metric: str) -> Figure:
     """Draw the sorted improvements of queries; at most MAX_BARS queries at equal distances."""
-    figure, axes = _axes(height=2.5)
+    figure, axes = figure_axes(height=2.5)
     n_bars = min(len(differences), MAX_BARS)
     places = np.linspace(0, max(len(differences) - 1, 0), n_bars).round().astype(int)
     ordered = np.sort(differences)[::-1][places]
@@ -93,7 +93,7 @@ def draw_differences(differences: Array, metric: str) -> Figure:
 
 def draw_cutoffs(cutoffs: Sequence[int], lines: Mapping[str, Sequence[float]]) -> Figure:
     """Draw NDCG@k against k, a line for every model."""
-    figure, axes = _axes(height=2.5)
+    figure, axes = figure_axes(height=2.5)
     for (name, values), colour in zip(lines.items(), (OURS, THEIRS), strict=False):
         axes.plot(cutoffs, values, marker="o", markersize=4, color=colour, label=name)
     axes.set_xlabel("k")
@@ -105,7 +105,7 @@ def draw_cutoffs(cutoffs: Sequence[int], lines: Mapping[str, Sequence[float]]) -
 
 def draw_regularisation(lambdas: Sequence[float], weights: Array, names: Sequence[str]) -> Figure:
     """Draw (n_lambdas, n_features) standardised weights against lambda, for leading features."""
-    figure, axes = _axes()
+    figure, axes = figure_axes()
     leading = np.argsort(-np.abs(weights).max(axis=0), kind="stable")[: len(SERIES)]
     for feature, colour in zip(leading, SERIES, strict=False):
         label = plain_label(names[feature])
@@ -123,7 +123,7 @@ def draw_regularisation(lambdas: Sequence[float], weights: Array, names: Sequenc
 
 def draw_stability(names: Sequence[str], shares: Sequence[float]) -> Figure:
     """Draw the share of the folds that select a feature."""
-    figure, axes = _axes(height=0.6 + 0.26 * len(names))
+    figure, axes = figure_axes(height=0.6 + 0.26 * len(names))
     positions = np.arange(len(names))[::-1]
     axes.barh(positions, shares, color=OURS, height=0.7)
     axes.set_yticks(positions, [plain_label(name) for name in names])
@@ -135,7 +135,7 @@ def draw_stability(names: Sequence[str], shares: Sequence[float]) -> Figure:
 
 def draw_drift(names: Sequence[str], indices: Sequence[float], limit: float | None) -> Figure:
     """Draw the population stability index of the features with the largest shifts."""
-    figure, axes = _axes(height=0.6 + 0.26 * len(names))
+    figure, axes = figure_axes(height=0.6 + 0.26 * len(names))
     positions = np.arange(len(names))[::-1]
     axes.barh(positions, indices, color=OURS, height=0.7)
     axes.set_yticks(positions, [plain_label(name) for name in names])
@@ -163,7 +163,7 @@ def draw_measures(
     changed
         Times from which on other queries were judged.
     """
-    figure, axes = _axes()
+    figure, axes = figure_axes()
     for time in changed:
         axes.axvline(time, color=LINE, linewidth=1.6)
     theirs = [(time, value) for time, _, _, value in nights if value is not None]
@@ -192,7 +192,7 @@ def draw_days(
     limit: Sequence[tuple[datetime, float]] = (),
 ) -> Figure:
     """Draw lines over time by name, several on a logarithmic axis, and a limit that may change."""
-    figure, axes = _axes(height=2.5)
+    figure, axes = figure_axes(height=2.5)
     colours = (OURS,) if len(lines) == 1 else SERIES[::2]
     for (name, points), colour in zip(lines.items(), colours, strict=False):
         axes.plot(*zip(*points, strict=True), marker="o", markersize=3, color=colour, label=name)
@@ -218,7 +218,8 @@ def _with_days(figure: Figure, axes: Any) -> Figure:
     return figure
 
 
-def _axes(height: float = 3.0) -> tuple[Figure, Any]:
+def figure_axes(height: float = 3.0) -> tuple[Figure, Any]:
+    """A figure of a page, of a height in inches, and its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH, max(1.4, height)), layout="constrained")

@@ -69,13 +69,13 @@ def weights(model: LinearModel, scales: Array) -> Section:
         for place, i in enumerate(order, start=1)
     ]
     if model.constants is not None and model.constants.origins:
-        origins = model.constants.origins
+        origins = model.of_factors(model.constants.origins)
         rows = [(*row, origins[i]) for row, i in zip(rows, order, strict=True)]
         headings = [*headings, "subtracted first"]
     if model.constants is not None and model.constants.fills:
-        told = model.constants.indicates or ("",) * len(order)
+        told = model.constants.indicates or ("",) * len(model.constants.values)
         both = zip(told, model.constants.values, strict=True)
-        of_gap = [f"tells of {of}" if of else value for of, value in both]
+        of_gap = model.of_factors([f"tells of {of}" if of else value for of, value in both])
         rows = [(*row, of_gap[i]) for row, i in zip(rows, order, strict=True)]
         headings = [*headings, f"missing value ({model.constants.policy} of the training data)"]
     how = "in the order of selection" if "selected" in model.provenance else "largest weights first"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dranking.data.column_forms import forms_of
 from dranking.data.dataset import Dataset
+from dranking.data.steps import restricted_steps
 from dranking.engine.executor import Executor
 from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import get_convention
@@ -78,7 +79,7 @@ def study_training(
     if forms_of(model.transforms) is not None and forms_of(train.transforms) is None:
         return OTHER_SCALING
     features = train.columns_of(model.feature_names)
-    if tuple(t.restricted(features) for t in train.transforms) != model.transforms:
+    if restricted_steps(train.transforms, features) != model.transforms:
         return OTHER_SCALING
     value = float(parameters["regularization"])
     family, is_greedy = FAMILIES[kind], kind == "greedy-rankrls"

@@ -1,4 +1,4 @@
-"""The default search of greedy RankRLS: forms of the features, lambda, rescoring and size.
+"""The default search of greedy RankRLS: forms of features, products, lambda, rescoring and size.
 
 Every model is selected anew on the training queries of each fold, with the forms fitted to these
 queries, and measured on the queries held out. Scores of the models that a search compares are
@@ -10,42 +10,42 @@ its score is rather too low.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import add
+from typing import Final
 
 import numpy as np
 
-from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.data.forms_dataset import with_forms
-from dranking.engine.executor import Executor
-from dranking.engine.map_blocks import map_blocks
+from dranking.data.forms_dataset import KNOT_SHARES, PRODUCT, with_forms
 from dranking.errors import DataError, UsageError
-from dranking.rankrls.gram.moments import block_totals
+from dranking.rankrls.greedy.candidates import (
+    N_MULTIPLIED,
+    STRENGTHS,
+    column_totals,
+    median_square,
+)
 from dranking.tuning.choice import GridPoint, Preference, ScoredPath, choose, edge_of, points_of
 from dranking.tuning.folds import QueryKFold, split_queries
 from dranking.tuning.gain import gain_over
 from dranking.tuning.grid import Array, mean_and_error, validation_sums
 from dranking.tuning.preparation import Preparation
 from dranking.tuning.result import HeldOut
-from dranking.tuning.scores import SearchPlan, Split
+from dranking.tuning.scores import Part, SearchPlan, Split
 from dranking.tuning.settings import Setting
 
 FORMS = ("raw", "raw,log", "raw,log,quantile", "raw,log,query-minmax,rank", "raw,log,hinge")
 """Sets of forms to try, where the data has the values that the forms need; the plainest first."""
 
-BENT = "hinge"
-"""The form with many columns for each feature, which is taken only where it surely gains."""
+HINGE: Final = "hinge"
+"""A form with many columns for each feature, which is taken only where it surely gains."""
 
-MOST_HINGES = 50_000_000
-"""Most values, documents times columns, of a set with hinges that a user does not name."""
+KNOTS = 2 * len(KNOT_SHARES)
+"""Largest number of hinges of a feature."""
 
-STRENGTHS = tuple(2.0**exponent for exponent in (-10, -7, -4, -1, 2))
-"""lambda to try, as shares of the median sum of squares of a column within queries."""
+MOST_VALUES = 50_000_000
+"""Most values, documents times columns, of a set with hinges or products that no user names."""
 
 STEP, MOST_STEPS = 2.0**3, 4
 """Factor to the next lambda beyond the best one, and the largest number of such steps."""
@@ -109,9 +109,10 @@ def default_search(
 
     All sets of forms are tried with all lambdas, hinges with three. Hinges are left out from there
     on, unless they gain more than the standard error of their gain, paired by query: there are so
-    many of them that the best of them often looks a little better. Lambdas beyond the best one
-    follow while they are better. The best forms and lambda are then tried with picks that are
-    rescored by the measure.
+    many of them that the best of them often looks a little better. The best forms are then tried
+    with products, which are taken or left out in the same way. Lambdas beyond the best one follow
+    while they are better. The best forms and lambda are then tried with picks that are rescored by
+    the measure.
 
     Parameters
     ----------
@@ -120,86 +121,162 @@ def default_search(
     train
         Raw training data.
     forms
-        Sets of forms; None means those that the data allows, without hinges where these are more
-        than `MOST_HINGES` values.
+        Sets of forms, and "product" for products of the best of them; None means those that the
+        data allows, without hinges and products of more than `MOST_VALUES` values.
     clock
         The time; the first set of forms is always tried.
     preference
         How a model is chosen.
     """
-    splits = plan.splits(train) or []
-    paths: list[ScoredPath] = []
-    rate, columns = 0.0, set()
-    took: dict[str, float] = {}
-    for names in possible_forms(train) if forms is None else forms:
+    part = Part(train, plan.executor)
+    search = _Search(plan, part, plan.splits(part) or [], clock, preference, forms is None)
+    sets = (*possible_forms(train), PRODUCT) if forms is None else forms
+    for names in sets:
+        if names != PRODUCT:
+            search.try_forms(names)
+    search.leave_out_vain(HINGE)
+    if PRODUCT in sets:
+        search.try_products()
+    search.leave_out_vain(PRODUCT)
+    search.try_further_lambdas()
+    search.try_rescored()
+    return search.paths
+
+
+@dataclass
+class _Search:
+    """The default search, as far as it is.
+
+    Attributes
+    ----------
+    plan, part, splits, clock, preference
+        What is searched, the training data and its folds, the time, and how a model is chosen.
+    is_bounded
+        Whether hinges and products of more than `MOST_VALUES` values are left out.
+    paths
+        The scored models.
+    columns
+        Names of the columns of the sets of forms that were tried.
+    took
+        Seconds that each set of forms took.
+    rate
+        Seconds a column of the last set of forms.
+    """
+
+    plan: SearchPlan
+    part: Part
+    splits: Sequence[Split]
+    clock: Clock
+    preference: Preference
+    is_bounded: bool
+    paths: list[ScoredPath] = field(default_factory=list)
+    columns: set[tuple[str, ...]] = field(default_factory=set)
+    took: dict[str, float] = field(default_factory=dict)
+    rate: float = 0.0
+
+    def best(self) -> GridPoint:
+        """The best model so far."""
+        return choose(self.paths, *self.preference._replace(rule="best"))
+
+    def try_forms(self, names: str) -> None:
+        """Try a set of forms with its lambdas, if it has other columns than the sets before."""
+        raw = self.part.queries.n_features
+        most = raw * sum(KNOTS if name == HINGE else 1 for name in names.split(","))
+        if HINGE in names.split(",") and self._are_too_many(f"forms {names}", most):
+            return
         begun = time.monotonic()
+        n_columns = self.part.prepared(Preparation(forms=names)).n_features
+        if self.paths and not self.clock.allows(self.rate * n_columns, f"forms {names}"):
+            return
+        if self._score(names, begun):
+            self.clock.tried.append(names)
+
+    def try_products(self) -> None:
+        """Try products of the columns of the best forms, beside these columns."""
+        names = self.best()["forms"]
+        if PRODUCT in names.split(",") or self.part.queries.transforms:
+            return
+        base, raw = self.part.prepared(Preparation(forms=names)), self.part.queries.n_features
+        most = base.n_features + N_MULTIPLIED * raw
+        if self._are_too_many("products", most):
+            return
+        # The columns to multiply are selected anew in each fold.
+        seconds = self.rate * most + self.took[names]
+        if not self.clock.allows(seconds, "products"):
+            return
+        if self._score(f"{names},{PRODUCT}", time.monotonic()):
+            self.clock.tried.append(PRODUCT)
+
+    def _are_too_many(self, what: str, n_columns: int) -> bool:
+        """Whether there are too many values for a search that nobody asked for."""
+        n_values = self.part.queries.n_documents * n_columns
+        if not self.is_bounded or n_values <= MOST_VALUES:
+            return False
+        named = "raw,log,product" if what == "products" else what.removeprefix("forms ")
+        self.clock.left_out.append(
+            f"{what}, with up to {n_columns} columns and {n_values:.1g} values, more than "
+            f"{MOST_VALUES:.0g}; name the forms (--forms {named}) to try them"
+        )
+        return True
+
+    def _score(self, names: str, begun: float) -> bool:
+        """Whether a set of forms has columns that no set before had; scores its lambdas then."""
         preparation = Preparation(forms=names)
-        prepared = preparation.of(train, plan.executor)
-        if prepared.feature_names in columns:  # features of two values have no hinges
-            continue
-        if forms is None and _are_too_many(prepared, names, clock):
-            continue
-        if paths and not clock.allows(rate * prepared.n_features, f"forms {names}"):
-            continue
-        clock.tried.append(names)
-        columns.add(prepared.feature_names)
-        unit = _square_within(prepared, plan.executor)
-        # Hinges take half of the time of all sets of forms, and have the lambdas of the middle.
-        strengths = STRENGTHS[1:-1] if BENT in names.split(",") else STRENGTHS
-        lambdas = [strength * unit for strength in strengths]
-        paths += _with_lambdas(plan, train, splits, preparation, lambdas)
-        took[names] = time.monotonic() - begun
-        rate = took[names] / prepared.n_features
-    paths = _without_vain_hinges(paths, plan, train, splits, clock, preference)
-    for _ in range(MOST_STEPS):
-        best = choose(paths, *preference._replace(rule="best"))
-        edge = edge_of(best, points_of(paths))
-        if edge is None or not clock.allows(took[best["forms"]], "lambdas beyond the best"):
-            break
-        further = best["regularization"] * (STEP if edge == "largest" else 1.0 / STEP)
-        paths += _with_lambdas(plan, train, splits, Preparation.at(best), [further])
-    best = choose(paths, *preference._replace(rule="best"))
-    rescored = Setting(regularization=best["regularization"], rescore=plan.criterion.measure)
-    seconds = RESCORING * took[best["forms"]]
-    if clock.allows(seconds, f"picks rescored by {plan.criterion.measure}"):
-        paths += plan.scores(train, splits, Preparation.at(best), [rescored])
-    return paths
+        prepared = self.part.prepared(preparation)
+        if prepared.feature_names in self.columns:  # features of two values have no hinges
+            return False
+        self.columns.add(prepared.feature_names)
+        unit = median_square(column_totals(prepared, self.plan.executor)[0])
+        # Sets with many columns take most of the time, and have the lambdas of the middle.
+        has_many = {HINGE, PRODUCT} & {*names.split(",")}
+        strengths = STRENGTHS[1:-1] if has_many else STRENGTHS
+        self._score_lambdas(preparation, [strength * unit for strength in strengths])
+        self.took[names] = time.monotonic() - begun
+        self.rate = self.took[names] / prepared.n_features
+        return True
 
+    def _score_lambdas(self, preparation: Preparation, lambdas: Sequence[float]) -> None:
+        settings = [Setting(regularization=value) for value in lambdas]
+        self.paths += self.plan.scores(self.part, self.splits, preparation, settings)
 
-def _are_too_many(prepared: Dataset, names: str, clock: Clock) -> bool:
-    """Whether a set of forms has hinges of too many values for a search that nobody asked for."""
-    n_values = prepared.n_documents * prepared.n_features
-    if BENT not in names.split(",") or n_values <= MOST_HINGES:
-        return False
-    clock.left_out.append(
-        f"forms {names}, whose {prepared.n_features} columns have {n_values:.1g} values, more than "
-        f"{MOST_HINGES:.0g}; name these forms (--forms) to try them"
-    )
-    return True
+    def leave_out_vain(self, form: str) -> None:
+        """Leave a form out if it gains, but not more than the paired error of the gain."""
+        plain = [p for p in self.paths if form not in p.points[0].get("forms", "").split(",")]
+        if len(plain) in (0, len(self.paths)):
+            return
+        best, other = self.best(), choose(plain, *self.preference._replace(rule="best"))
+        if best is other:
+            return
+        # Both models are selected once more in each fold, each with one lambda.
+        seconds = 0.5 * (self.took[best["forms"]] + self.took[other["forms"]])
+        if self.clock.allows(seconds, f"the test whether forms {best['forms']} gain"):
+            gain = gain_over(best, other, self.plan, self.part, self.splits)
+            if gain.mean > gain.error:
+                return
+            self.clock.not_taken.append(
+                f"forms {best['forms']}, which gain {gain.mean:.4f} +- {gain.error:.4f}"
+            )
+        self.paths = plain
 
+    def try_further_lambdas(self) -> None:
+        """Try lambdas beyond the best one, while they are better."""
+        for _ in range(MOST_STEPS):
+            best = self.best()
+            edge = edge_of(best, points_of(self.paths))
+            seconds = self.took[best["forms"]]
+            if edge is None or not self.clock.allows(seconds, "lambdas beyond the best"):
+                break
+            further = best["regularization"] * (STEP if edge == "largest" else 1.0 / STEP)
+            self._score_lambdas(Preparation.at(best), [further])
 
-def _without_vain_hinges(
-    paths: list[ScoredPath],
-    plan: SearchPlan,
-    train: Dataset,
-    splits: Sequence[Split],
-    clock: Clock,
-    preference: Preference,
-) -> list[ScoredPath]:
-    """The paths without those of hinges, if hinges gain, but not beyond the paired error."""
-    plain = [path for path in paths if BENT not in path.points[0].get("forms", "").split(",")]
-    if len(plain) in (0, len(paths)):
-        return paths
-    best, other = (choose(each, *preference._replace(rule="best")) for each in (paths, plain))
-    if best is other:
-        return paths
-    gain = gain_over(best, other, plan, train, splits)
-    if gain.mean > gain.error:
-        return paths
-    clock.not_taken.append(
-        f"forms {best.get('forms')}, which gain {gain.mean:.4f} +- {gain.error:.4f}"
-    )
-    return plain
+    def try_rescored(self) -> None:
+        """Try the best forms and lambda with picks that are rescored by the measure."""
+        best, measure = self.best(), self.plan.criterion.measure
+        seconds = RESCORING * self.took[best["forms"]]
+        if self.clock.allows(seconds, f"picks rescored by {measure}"):
+            rescored = Setting(regularization=best["regularization"], rescore=measure)
+            preparation = Preparation.at(best)
+            self.paths += self.plan.scores(self.part, self.splits, preparation, [rescored])
 
 
 def held_out_score(
@@ -273,26 +350,3 @@ def _are_possible(dataset: Dataset, names: str) -> bool:
     except DataError:
         return False
     return True
-
-
-def _with_lambdas(
-    plan: SearchPlan,
-    train: Dataset,
-    splits: Sequence[Split],
-    preparation: Preparation,
-    lambdas: Sequence[float],
-) -> list[ScoredPath]:
-    settings = [Setting(regularization=value) for value in lambdas]
-    return plan.scores(train, splits, preparation, settings)
-
-
-def _square_within(dataset: Dataset, executor: Executor) -> float:
-    """Median sum of squares of a column within queries, as a power of two; 1 without any."""
-    diagonal = reduce(add, map_blocks(_diagonal, dataset, executor, name="moments"))
-    varying = diagonal[diagonal > 0.0]
-    return float(2.0 ** round(math.log2(np.median(varying)))) if len(varying) else 1.0
-
-
-def _diagonal(block: QueryBlock) -> Array:
-    diagonal, _, _ = block_totals(block)
-    return diagonal

@@ -32,6 +32,7 @@ LABELS = {
     "recall": "Recall",
     "ndcg": "NDCG",
     "auc": "AUC",
+    "infap": "infAP",
     "pairwise_error": "pairwise error",
 }
 

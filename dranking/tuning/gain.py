@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from dranking.data.dataset import Dataset
+from dranking.data.steps import restricted_steps
 from dranking.metrics.comparison.significance import mean_and_error
 from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery
@@ -16,7 +17,7 @@ from dranking.models.scorers import measure
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.preparation import Preparation
-from dranking.tuning.scores import SearchPlan, Split, labelled_weight
+from dranking.tuning.scores import Part, SearchPlan, Split
 from dranking.tuning.settings import Setting, setting_of
 
 
@@ -31,15 +32,14 @@ class Gain(NamedTuple):
 
 
 def gain_over(
-    point: GridPoint, other: GridPoint, plan: SearchPlan, train: Dataset, splits: Sequence[Split]
+    point: GridPoint, other: GridPoint, plan: SearchPlan, train: Part, splits: Sequence[Split]
 ) -> Gain:
     """Gain of a model over another, both selected anew on the training data of each split."""
-    whole = labelled_weight(train, plan.executor)
     differences, weights = [], []
-    for rest, held_out in splits:
-        share = labelled_weight(rest, plan.executor) / whole
+    for part, held_out in splits:
+        share = part.weight / train.weight
         ours, theirs = (
-            _measured(_selected(each, share, plan, rest), plan, held_out) for each in (point, other)
+            _measured(_selected(each, share, plan, part), plan, held_out) for each in (point, other)
         )
         name = plan.criterion.measure
         paired = PerQuery(
@@ -54,21 +54,19 @@ def gain_over(
     return Gain(sign * mean, error * n_repeats**0.5)
 
 
-def _selected(point: GridPoint, share: float, plan: SearchPlan, rest: Dataset) -> LinearModel:
+def _selected(point: GridPoint, share: float, plan: SearchPlan, part: Part) -> LinearModel:
     """The model of a point, selected on a part of the training data with a share of lambda."""
-    prepared = Preparation.at(point).of(rest, plan.executor)
+    prepared = part.prepared(Preparation.at(point))
     setting = cast(
         Setting, {**setting_of(point), "regularization": point["regularization"] * share}
     )
     [path] = plan.family.paths(prepared, [setting], point["n_features"], plan.executor)
     order = np.argsort(path.selected)
     used = path.selected[order]
-    constants = prepared.constants
-    return LinearModel(
-        feature_names=tuple(prepared.feature_names[i] for i in used),
-        weights=tuple(path.weights[-1][order].tolist()),
-        constants=None if constants is None else constants.restricted(used),
-        transforms=tuple(step.restricted(used) for step in prepared.transforms),
+    return LinearModel.of_steps(
+        [prepared.feature_names[i] for i in used],
+        path.weights[-1][order].tolist(),
+        restricted_steps(prepared.preparation, used),
     )
 
 

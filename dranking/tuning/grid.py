@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
+from dranking.data.steps import restricted_steps
 from dranking.engine.map_blocks import map_blocks
 from dranking.engine.progress import report
 from dranking.metrics.conventions import Convention
@@ -86,7 +87,7 @@ def validation_sums(
     """
     used = np.unique(np.concatenate([path.selected for path in paths]))
     names = [train.feature_names[i] for i in used]
-    needed = tuple(step.restricted(used) for step in train.preparation)
+    needed = restricted_steps(train.preparation, used)
     columns, missing = locate_features(names, needed, validation)
     local = [path._replace(selected=np.searchsorted(used, path.selected)) for path in paths]
     lengths = [len(path.weights) for path in paths]

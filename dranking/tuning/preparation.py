@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dranking.data.dataset import Dataset
-from dranking.data.forms_dataset import with_forms
 from dranking.data.scaling import Normalize, scaled
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.errors import UsageError
+from dranking.rankrls.greedy.candidates import check_products, with_candidates
 from dranking.tuning.settings import Setting
 
 
@@ -35,7 +35,7 @@ class Preparation(NamedTuple):
     def of(self, dataset: Dataset, executor: Executor) -> Dataset:
         """The prepared features of a data set, to which the preparation is fitted."""
         if self.forms is not None:
-            return with_forms(dataset, self.forms.split(","), blocks_on(executor))
+            return with_candidates(dataset, self.forms.split(","), executor)
         if self.normalize is not None:
             return scaled(dataset, self.normalize, blocks_on(executor))
         return dataset
@@ -66,5 +66,8 @@ def preparations_in(values: dict[str, Any], model: str) -> list[Preparation]:
             f"forms are for greedy-rankrls, which selects among them, not for {model}."
         )
     if "forms" in names:
-        names["forms"] = [",".join(map(str.strip, each.split(","))) for each in names["forms"]]
+        split = [[*map(str.strip, each.split(","))] for each in names["forms"]]
+        for each in split:
+            check_products(each)
+        names["forms"] = [",".join(each) for each in split]
     return [Preparation(**{kind: name}) for kind, tried in names.items() for name in tried]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final, Literal, TypeAlias, cast
+from functools import cached_property
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -44,8 +44,32 @@ LEAVE_QUERY_OUT: Final = "leave-query-out"
 Validation: TypeAlias = Dataset | QueryKFold | Literal["leave-query-out"]
 """The data on which models are measured: judged queries, folds, or leave-query-out predictions."""
 
-Split: TypeAlias = tuple[Dataset, Dataset]
-"""Training queries, and the queries on which their models are measured."""
+
+class Part:
+    """Training queries, with the preparations that were fitted to them, each of them once."""
+
+    def __init__(self, queries: Dataset, executor: Executor) -> None:
+        self.queries = queries
+        self._executor = executor
+        self._prepared: dict[Preparation, Dataset] = {}
+
+    def prepared(self, preparation: Preparation) -> Dataset:
+        """The prepared features of the queries."""
+        if preparation not in self._prepared:
+            self._prepared[preparation] = preparation.of(self.queries, self._executor)
+        return self._prepared[preparation]
+
+    @cached_property
+    def weight(self) -> float:
+        """Sum of the query weights of all labelled documents, with which a summed lambda grows."""
+        return float(sum(map_labels(_block_weight, self.queries, self._executor)))
+
+
+class Split(NamedTuple):
+    """Training queries, and the queries on which their models are measured."""
+
+    train: Part
+    judged: Dataset
 
 
 @dataclass(frozen=True)
@@ -78,17 +102,18 @@ class SearchPlan:
     rule: Rule
     executor: Executor
 
-    def splits(self, train: Dataset) -> list[Split] | None:
+    def splits(self, train: Part) -> list[Split] | None:
         """Training data with the queries to measure on; None with leave-query-out predictions."""
         if isinstance(self.validation, Dataset):
-            return [(train, self.validation)]
+            return [Split(train, self.validation)]
         if isinstance(self.validation, QueryKFold):
-            return list(split_queries(train, self.validation, self.executor))
+            pairs = split_queries(train.queries, self.validation, self.executor)
+            return [Split(Part(rest, self.executor), held_out) for rest, held_out in pairs]
         return None
 
     def scores(
         self,
-        train: Dataset,
+        train: Part,
         splits: Sequence[Split] | None,
         preparation: Preparation,
         settings: Sequence[Setting],
@@ -116,7 +141,7 @@ class SearchPlan:
         """
         if splits is not None:
             return score_splits(self, train, splits, preparation, settings)
-        prepared = preparation.of(train, self.executor)
+        prepared = train.prepared(preparation)
         if preparation.forms is not None:
             self = replace(self, size=size_within(self.size, [prepared]))
         settings = [preparation.added_to(setting) for setting in settings]
@@ -127,7 +152,7 @@ class SearchPlan:
 
 def score_splits(
     plan: SearchPlan,
-    train: Dataset,
+    train: Part,
     splits: Sequence[Split],
     preparation: Preparation,
     settings: Sequence[Setting],
@@ -135,15 +160,13 @@ def score_splits(
     """Scores of the models of every split on the split's validation data."""
     parts: list[Array] = []
     paths: list[ModelPath] = []
-    weigh = partial(labelled_weight, executor=plan.executor)
-    is_summed = plan.model in SUMMED and any(rest is not train for rest, _ in splits)
-    whole = weigh(train) if is_summed else 1.0
-    of_splits = [preparation.of(rest, plan.executor) for rest, _ in splits]
+    is_summed = plan.model in SUMMED and any(part is not train for part, _ in splits)
     if preparation.forms is not None:  # the chosen model is selected on all training data
-        every = [preparation.of(train, plan.executor), *of_splits]
+        every = [part.prepared(preparation) for part in (train, *(part for part, _ in splits))]
         plan = replace(plan, size=size_within(plan.size, every))
-    for (rest, validation), prepared in zip(splits, of_splits, strict=True):
-        share = weigh(rest) / whole if is_summed else 1.0
+    for part, validation in splits:
+        prepared = part.prepared(preparation)
+        share = part.weight / train.weight if is_summed else 1.0
         own = [
             cast(Setting, {**setting, "regularization": setting["regularization"] * share})
             for setting in settings
@@ -174,11 +197,6 @@ def _paths(
             f"without the queries of fold {split}: {error} If too few queries have something to "
             "learn from, take other folds, or validation data."
         ) from error
-
-
-def labelled_weight(dataset: Dataset, executor: Executor) -> float:
-    """Sum of the query weights of all labelled documents, with which the lambda of a sum grows."""
-    return float(sum(map_labels(_block_weight, dataset, executor)))
 
 
 def _block_weight(block: QueryBlock) -> float:

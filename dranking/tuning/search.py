@@ -48,7 +48,7 @@ from dranking.tuning.grid import Criterion
 from dranking.tuning.preparation import Preparation, preparations_in
 from dranking.tuning.provenance import search_facts, with_provenance
 from dranking.tuning.result import Chosen, TuningResult
-from dranking.tuning.scores import LEAVE_QUERY_OUT, SearchPlan, Validation
+from dranking.tuning.scores import LEAVE_QUERY_OUT, Part, SearchPlan, Validation
 from dranking.tuning.settings import Setting, check_axes, setting_of, settings_of
 from dranking.tuning.sizes import check_nothing_about_size, check_size
 
@@ -72,9 +72,9 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
 ) -> TuningResult:
     """Choose the parameters of a ranker, and train the chosen model.
 
-    Without `grid`, greedy RankRLS is searched by default: sets of forms of the features, lambda and
-    up to 20 features, by twice five folds of queries; `held_out` of the result is the score of the
-    whole search on queries that had no part in it.
+    Without `grid`, greedy RankRLS is searched by default: sets of forms of the features, products,
+    lambda and up to 20 features, by twice five folds of queries; `held_out` of the result is the
+    score of the whole search on queries that had no part in it.
 
     For ``greedy-rankrls``, one selection for each lambda gives the models of every number of
     features, and all lambdas share each pass over the training data. One pass over the validation
@@ -120,7 +120,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         whose pairs the views shall agree, see `LCRA.fit`.
     max_features
         Largest number of features; None means 20, or all where there are fewer. With forms, each
-        hinge counts as a feature, and no more are tried than there are.
+        hinge and each product counts as a feature, and no more are tried than there are.
     metric, convention
         Metric and convention, as in `evaluate`. The smallest value of a measure of error is best.
         With "leave-query-out" also ``squared_error``, a sum over queries, which needs no documents:
@@ -285,11 +285,12 @@ def _scored(
     settings: Sequence[Setting],
 ) -> list[ScoredPath]:
     """The scores of all settings with every preparation; warns of those that diverged."""
-    splits = plan.splits(train)
+    part = Part(train, plan.executor)
+    splits = plan.splits(part)
     paths = [
         path
         for preparation in preparations or [Preparation()]
-        for path in plan.scores(train, splits, preparation, settings)
+        for path in plan.scores(part, splits, preparation, settings)
     ]
     warn_of_diverged(points_of(paths))
     return paths

@@ -16,7 +16,7 @@ from dranking.cli.commands.export import export
 from dranking.cli.commands.ingest import ingest
 from dranking.cli.commands.train.linear import ranksvm
 from dranking.cli.options import registry_models
-from dranking.cli.options.shared import METRICS, Convention, Forms, complete_metrics
+from dranking.cli.options.shared import METRICS, Convention, SelectedForms, complete_metrics
 from dranking.cli.options.tune import LOSSES, MODELS, TuneModel
 from dranking.data.forms_dataset import FormName
 from dranking.data.scaling import Normalize
@@ -63,10 +63,11 @@ def test_the_help_of_export_names_every_format():
 def test_ingest_offers_every_scaling_and_select_every_form():
     offered, _ = get_args(get_type_hints(ingest, include_extras=True)["normalize"])
     assert get_args(offered) == get_args(Normalize)
-    _, option = get_args(Forms)
+    _, option = get_args(SelectedForms)
     forms = {name.replace("query-minmax", "minmax") for name in get_args(FormName)}
     assert forms <= names_in_help(option)
-    assert set(get_args(FormName)) - {"raw", "hinge"} == set(get_args(Normalize)) - {"none"}
+    others = {"raw", "hinge", "product"}
+    assert set(get_args(FormName)) - others == set(get_args(Normalize)) - {"none"}
 
 
 def test_every_convention_is_offered():

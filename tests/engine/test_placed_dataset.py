@@ -8,13 +8,15 @@ import pandas as pd
 import pytest
 
 import dranking as dr
-from dranking.data.forms_dataset import with_forms
+from dranking.data.column_forms import ColumnForms
+from dranking.data.forms_dataset import FormsDataset, with_forms
 from dranking.data.scaling import scaled
 from dranking.data.tables.in_memory import from_table
-from dranking.data.transforms import QueryMinMax, Standard
+from dranking.data.transforms import Log, QueryMinMax, Standard
 from dranking.engine.map_blocks import map_blocks
 from dranking.engine.placed_dataset import PlacedDataset
 from dranking.ingestion.dask_collections import as_dataset
+from dranking.rankrls.greedy import candidates
 from tests.engine.every_job import small_blocks
 from tests.engine.forgetful_executor import Forgetful
 from tests.models.problems import random_problem
@@ -48,6 +50,9 @@ def digests(dataset, executor):
 
 KEEP = np.arange(60) % 3 > 0
 HALVED = Standard(mean=(0.5,) * 5, scale=(2.0,) * 5)
+PRODUCTS = ColumnForms(
+    sources=("b", "a", "b"), forms=(None, Log(), QueryMinMax()), factors=((1,), (0, 1), (2, 1))
+)
 VIEWS = {
     "itself": lambda dataset: dataset,
     "queries": lambda dataset: dataset.select_queries(KEEP),
@@ -55,6 +60,7 @@ VIEWS = {
     "scaled queries": lambda dataset: scaled(dataset.select_queries(KEEP), "query-minmax"),
     "scaled twice": lambda dataset: dataset.transformed([QueryMinMax()]).transformed([HALVED]),
     "forms": lambda dataset: with_forms(dataset, ["raw", "log", "hinge"]),
+    "products": lambda dataset: FormsDataset(dataset, PRODUCTS),
     "queries of forms": lambda dataset: with_forms(dataset, ["log"]).select_queries(KEEP),
 }
 
@@ -71,9 +77,10 @@ def test_views_have_the_blocks_of_views_in_memory(view, placed):
     assert found.query_ids().equals(expected.query_ids())
 
 
-def test_forms_are_selected_where_the_blocks_are(placed):
+def test_forms_are_selected_where_the_blocks_are(placed, monkeypatch):
+    monkeypatch.setattr(candidates, "N_MULTIPLIED", 2)
     executor, dataset = placed
-    options = {"n_features": 3, "forms": ["raw", "log", "hinge"]}
+    options = {"n_features": 3, "forms": ["raw", "log", "hinge", "product"]}
     found = dr.GreedyRankRLS(**options).fit(dataset, executor=executor)
     expected = dr.GreedyRankRLS(**options).fit(in_memory(), executor="threads")
     assert found.selected_ == expected.selected_

@@ -259,24 +259,24 @@ def test_parts_of_a_killed_writer_are_invisible_and_no_obstacle(store):
     assert len(list_files(store / "data")) == 3
 
 
-def test_scores_of_a_killed_writer_are_no_obstacle_and_scores_of_a_live_one_stay(store):
-    """Their parts have the token at the end of their names, and their manifest is _SUCCESS."""
+def test_only_the_parts_of_the_last_scores_are_in_a_store(store):
+    """Other tools list scores and read all parts, so those of the dead and the old go at once."""
 
-    def write(index):
-        with commit.begin_directory(store / "scores", manifest_name="_SUCCESS") as writer:
+    def write(index, **how):
+        with commit.begin_directory(store / "scores", manifest_name="_SUCCESS", **how) as writer:
             name = f"part-{index:06d}-{writer.token}.parquet"
             (writer.root / name).write_bytes(b"scores")
             if index == 0:
                 writer._finished = True  # killed: nothing is tidied up
-                return name
-            writer.finish(manifest(parts=[name]))
+            else:
+                writer.finish(manifest(parts=[name]))
         return name
 
-    dead, live = write(0), write(1)
-    assert clean(store / "scores", grace=0) == 1
-    names = [file.name for file in list_files(store / "scores")]
-    assert sorted(names) == sorted(["_SUCCESS", live])
-    assert dead != live
+    write(0)
+    for how in ({}, {"overwrite": True}):
+        last = write(1, **how)
+        names = [file.name for file in list_files(store / "scores")]
+        assert sorted(names) == sorted(["_SUCCESS", last])
 
 
 def test_appending_keeps_parts(room):
@@ -308,23 +308,57 @@ def test_of_two_new_directories_the_second_is_refused(store):
         first.finish(manifest())
 
 
-def test_a_local_directory_is_appended_to_by_one_writer_at_a_time(tmp_path):
+@pytest.mark.parametrize("how", [{"append": True}, {"overwrite": True}])
+def test_a_local_directory_is_changed_by_one_writer_at_a_time(tmp_path, how):
     write_directory(tmp_path / "data", b"old")
     with commit.begin_directory(tmp_path / "data", append=True):
         with pytest.raises(TryAgainError, match="another process is changing it"):
-            commit.begin_directory(tmp_path / "data", append=True)
-        write_directory(tmp_path / "data", b"replaced", overwrite=True)
-    write_directory(tmp_path / "data", b"new", append=True)
+            commit.begin_directory(tmp_path / "data", **how)
+    write_directory(tmp_path / "data", b"new", **how)
     assert content_of(tmp_path / "data") == b"new"
 
 
-def test_what_was_replaced_while_it_was_appended_to_stays(tmp_path):
+@pytest.mark.parametrize("how", [{"append": True}, {"overwrite": True}])
+def test_what_a_host_without_this_lock_wrote_meanwhile_stays(tmp_path, how):
     write_directory(tmp_path / "data", b"old")
-    with commit.begin_directory(tmp_path / "data", append=True) as first:
-        write_directory(tmp_path / "data", b"replaced", overwrite=True)
+    with commit.begin_directory(tmp_path / "data", **how) as first:
+        other = manifest(part="of another host")
+        atomic_write(tmp_path / "data" / "manifest.json", other, overwrite=True)
         with pytest.raises(TryAgainError, match="another process wrote it meanwhile"):
             first.finish(manifest(part="x"))
-    assert content_of(tmp_path / "data") == b"replaced"
+    assert (tmp_path / "data" / "manifest.json").read_bytes() == other
+
+
+def test_parts_that_are_replaced_stay_until_the_next_change_of_a_disk(tmp_path):
+    place = tmp_path / "data"
+    first = write_directory(place, b"1")
+    second = write_directory(place, b"2", overwrite=True)
+    assert read_bytes(place / first) == b"1"
+    atomic_write(place / "parts" / "0123456789abcdef-9" / "x", b"left by a killed writer")
+    (place / "README").write_text("by hand")
+    third = write_directory(place, b"3", overwrite=True)
+    assert read_bytes(place / second) == b"2"
+    assert clean(place, grace=0) == 3  # the second, its marker and its manifest
+    left = sorted(str(file).removeprefix(f"{place}/") for file in list_files(place))
+    assert left == ["README", "manifest.json", third]
+
+
+@pytest.mark.parametrize("first", ["data set", "folder"])
+def test_a_directory_of_another_kind_is_replaced_whole(tmp_path, first):
+    def fill():
+        with commit.new_directory(tmp_path / "data", overwrite=True) as folder:
+            (folder / "weights").write_bytes(b"123")
+            (folder / "manifest.json").write_bytes(manifest())
+
+    def write():
+        return write_directory(tmp_path / "data", b"content", overwrite=True)
+
+    steps = [write, fill] if first == "data set" else [fill, write]
+    name = [step() for step in steps][-1] or "weights"
+    left = sorted(
+        str(file.relative_to(tmp_path / "data")) for file in list_files(tmp_path / "data")
+    )
+    assert left == ["manifest.json", name]
 
 
 def test_files_of_somebody_else_are_not_overwritten(room):
@@ -380,7 +414,7 @@ def test_grace_counts_from_the_replacement():
     write_directory(place, b"new", overwrite=True)
     assert read_bytes(place / old) == b"old"
     assert clean(place) == 0
-    assert clean(place, grace=0) == 2
+    assert clean(place, grace=0) == 3  # the old part, its marker and its manifest
     assert content_of(place) == b"new"
 
 

@@ -28,6 +28,17 @@ RUNS = st.lists(
 )
 
 
+def test_a_fused_run_is_evaluated_compared_and_fused_again():
+    runs, judgements = random_runs(40)
+    fused = dr.fuse(runs, "combsum")
+    found = dr.evaluate(fused, judgements, "ndcg@5").metrics
+    assert found == dr.evaluate(as_dictionaries(fused), judgements, "ndcg@5").metrics
+    assert dr.compare(fused, runs[0], judgements, metrics="map")["map"].mean_a > 0.0
+    again = as_dictionaries(dr.fuse([fused, fused], "combsum", normalize="none"))
+    twice = {q: {d: 2 * s for d, s in found.items()} for q, found in as_dictionaries(fused).items()}
+    assert again == twice
+
+
 def as_dictionaries(fused):
     rows = fused.scores.rows
     found = {}
@@ -189,7 +200,7 @@ ONE, OTHER = {"q": {"a": 1.0, "b": 2.0}}, {"q": {"a": 3.0}}
 @pytest.mark.parametrize(
     ("runs", "options", "error", "said"),
     [
-        ([ONE], {}, UsageError, "1 runs are given; two or more"),
+        ([ONE], {}, UsageError, "number of runs is 1; two or more"),
         (3, {}, UsageError, "a list of runs"),
         ([ONE, OTHER], {"method": "borda"}, UsageError, "method is 'borda'"),
         ([ONE, OTHER], {"normalize": "max"}, UsageError, "normalize is 'max'"),
@@ -202,7 +213,7 @@ ONE, OTHER = {"q": {"a": 1.0, "b": 2.0}}, {"q": {"a": 3.0}}
             [ONE, OTHER],
             {"method": "learned", "judgements": {"q": {"a": 1}, "p": {"a": 1}}},
             DataError,
-            "different grades were retrieved for 1 judged queries",
+            "of different grades are needed to learn weights; their number is 1",
         ),
     ],
 )

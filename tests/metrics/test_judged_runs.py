@@ -24,6 +24,7 @@ TREC = {
     "map": "map",
     "mrr": "recip_rank",
     "bpref": "bpref",
+    "infap": "infAP",
     "ndcg": "ndcg",
     **{f"ndcg@{k}": f"ndcg_cut_{k}" for k in (1, 3, 10)},
     **{f"p@{k}": f"P_{k}" for k in (1, 5, 10)},
@@ -311,7 +312,7 @@ def test_flaws_are_told_with_file_and_line(run, qrels, message, tmp_path):
         (lambda: dr.RunRules(unjudged="J"), "unjudged is 'J'; choose from 'irrelevant', 'skip'"),
         (lambda: dr.evaluate(RUN, JUDGED, "ndcg(rel=2)"), r"ndcg does not tell.*map, p, recall"),
         (lambda: dr.evaluate(RUN, JUDGED, "map(rel=0)"), "must be a number above 0"),
-        (lambda: adapted(get_convention(), gain=[1, 2]), "the first must be 0"),
+        (lambda: adapted(get_convention(), gain=[1, 2]), "grade 0 must gain 0"),
         (lambda: adapted(get_convention(), 0), "relevance level is 0; it must be above 0"),
     ],
 )
@@ -320,9 +321,32 @@ def test_what_cannot_be_asked_for(call, message):
         call()
 
 
+def test_gains_by_grade_are_those_of_ir_measures():
+    """Labels of any size, such as percents, have gains of their own."""
+    run, judged = random_case(200, seed=8)
+    grades = {-2: -2, -1: -1, 0: 0, 1: 12.5, 2: 50, 3: 100, 4: 1000}
+    table = {12.5: 0.5, 50: 1, 100: 3, 1000: 7}
+    percents = {q: {d: grades[g] for d, g in found.items()} for q, found in judged.items()}
+    how = adapted(get_convention("trec"), gain=table)
+    found = dr.evaluate(run, percents, "ndcg@5", how).to_frame()["ndcg@5"]
+    # ir_measures takes whole grades and gains, so that they are tenths and halves here.
+    tenths = {q: {d: int(10 * g) for d, g in of.items()} for q, of in percents.items()}
+    by_tenth = {int(10 * grade): int(2 * gain) for grade, gain in table.items()}
+    by_tenth |= {0: 0, -10: 0, -20: 0}
+    measure = ir_measures.nDCG(gains=by_tenth) @ 5
+    theirs = {each.query_id: each.value for each in ir_measures.iter_calc([measure], tenths, run)}
+    expected = {query: theirs[query] for query in found.index}
+    assert found.to_dict() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+def test_infap_needs_an_order_of_ties():
+    with pytest.raises(UsageError, match="infap: the convention standard averages"):
+        dr.evaluate({"q": {"d": 1.0}}, {"q": {"d": 1}}, "infAP", "standard")
+
+
 def test_gains_name_the_grade_that_has_none():
     how = adapted(get_convention("trec"), gain=[0, 1])
-    with pytest.raises(DataError, match=r"query q1: relevance 2 has no gain: .* grades 0 to 1"):
+    with pytest.raises(DataError, match=r"query q1: relevance 2 has no gain: .* grades 0, 1."):
         dr.evaluate(RUN, JUDGED, "ndcg", how)
 
 

@@ -6,8 +6,14 @@ import pytest
 import sklearn
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from typer.testing import CliRunner
 
 import dranking as dr
+from dranking.cli.app import app
+from dranking.data.column_constants import ColumnConstants
+from dranking.data.column_forms import ColumnForms
+from dranking.data.transforms import Log
+from dranking.report.card import model_card
 
 NAMES = list("abc")
 
@@ -71,6 +77,29 @@ def test_why_a_model_of_forms_is_not_trained_again(table, tmp_path):
     assert "Regularisation path" not in pages[0]
     assert why not in pages[1]
     assert "Regularisation path" in pages[1]
+
+
+def test_a_product_has_the_missing_values_of_both_factors(table, tmp_path):
+    gappy = table.drop(columns="title").assign(b=table["b"].where(table["b"] < 1))
+    forms = ColumnForms(sources=("a", "b"), forms=(None, Log()), factors=((0,), (0, 1)))
+    known = {"policy": "mean", "values": (0.5, -0.25), "gaps": (False, True)}
+    model = dr.LinearModel(
+        feature_names=("a", "a * log(b)"),
+        weights=(1.0, 2.0),
+        constants=ColumnConstants(**known, origins=(0.0, 3.0)),
+        transforms=(forms,),
+    )
+    assert model.of_factors(model.constants.values) == [0.5, "0.5; -0.25"]
+    dr.write_report(model, gappy, tmp_path / "report.html", train=gappy)
+    text = (tmp_path / "report.html").read_text()
+    assert "<td>a * log(b)</td>" in text
+    assert "<td>0.5; -0.25</td>" in text
+    assert "<td>0; 3</td>" in text
+    model.save(tmp_path / "model.json")
+    described = CliRunner().invoke(app, ["info", str(tmp_path / "model.json")])
+    assert "0.5; -0.25" in described.output
+    values = model_card(model, "m", files={})["model"]["missing_values"]["values"]
+    assert [(each["feature"], each["value"]) for each in values] == [("a", 0.5), ("b", -0.25)]
 
 
 def test_errors_come_before_any_work(table, tmp_path):

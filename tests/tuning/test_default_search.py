@@ -11,9 +11,11 @@ from scipy import sparse
 import dranking as dr
 from dranking.engine.choose_executor import get_executor
 from dranking.errors import DataError, SelectionWarning, UsageError
+from dranking.rankrls.greedy import candidates
 from dranking.tuning import automatic, search
 from dranking.tuning.folds import QueryKFold
-from dranking.tuning.scores import labelled_weight
+from dranking.tuning.preparation import Preparation
+from dranking.tuning.scores import Part, SearchPlan
 from tests.reference import tuning as reference
 from tests.tuning.searches import problem_of, query_values
 
@@ -50,8 +52,10 @@ def fitted(train, point, share=1.0):
 
 def test_it_tries_forms_lambdas_sizes_and_rescoring(result):
     settings = {(p["forms"], p["regularization"]) for p in result.grid if "rescore" not in p}
-    assert {forms for forms, _ in settings} == set(automatic.FORMS)
-    assert len(settings) >= 5 * len(automatic.FORMS) - 2  # three for hinges
+    plain = {(forms, value) for forms, value in settings if not forms.endswith(",product")}
+    assert {forms for forms, _ in plain} == set(automatic.FORMS)
+    assert len(plain) >= 5 * len(automatic.FORMS) - 2  # three for hinges
+    assert len(settings - plain) >= 3 or "product" in result.not_taken[-1]
     assert {p["n_features"] for p in result.grid} == {1, 2, 3}
     rescored = [p for p in result.grid if "rescore" in p]
     assert {p["rescore"] for p in rescored} == {"ndcg@5"}
@@ -82,7 +86,7 @@ def test_the_model_is_that_of_the_chosen_point_on_all_data(data, result):
     assert result.model.feature_names == model.feature_names
     assert result.model.weights == pytest.approx(model.weights, rel=1e-12)
     assert result.model.transforms == model.transforms
-    assert result.model.provenance["tuning"]["forms"] == list(automatic.FORMS)
+    assert set(result.model.provenance["tuning"]["forms"]) >= set(automatic.FORMS)
     assert result.model.provenance["metrics"]["held_out"] == result.held_out._asdict()
 
 
@@ -102,8 +106,9 @@ def test_the_held_out_score_is_that_of_searches_without_the_queries(data, result
     assert result.held_out.n_folds == 3
 
 
-def test_on_noise_the_held_out_score_is_that_of_chance():
+def test_on_noise_the_held_out_score_is_that_of_chance(monkeypatch):
     """The best of many models looks better than chance on the folds that chose it."""
+    monkeypatch.setattr(automatic, "FORMS", ("raw", "raw,log,hinge"))
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(400, 8)), rng.integers(0, 2, size=400)
     data = dr.from_arrays(X, y, qid=np.repeat(np.arange(40), 10))
@@ -207,42 +212,52 @@ def test_a_score_that_chose_the_model_is_called_optimistic(data):
     assert result.held_out is None
     assert "optimistic" in result.said[0]
     tried = [f"forms {forms}, for lack of time" for forms in automatic.FORMS[1:]]
+    tried.append("products, for lack of time")
     assert list(result.left_out[: len(tried)]) == tried
     assert result.left_out[-1].startswith("a score on held-out queries of 3 of 3 folds")
 
 
 def test_the_time_of_a_set_of_forms_is_estimated_by_its_columns(data, monkeypatch):
     """Each column takes a second; hinges take longer than the time that is left for them."""
-    now, whole = [0.0], automatic._with_lambdas
+    now, whole = [0.0], SearchPlan.scores
 
-    def with_lambdas(plan, train, splits, preparation, lambdas):
-        now[0] += preparation.of(train, plan.executor).n_features
-        return whole(plan, train, splits, preparation, lambdas)
+    def scores(plan, part, splits, preparation, settings):
+        now[0] += part.prepared(preparation).n_features
+        return whole(plan, part, splits, preparation, settings)
 
     clock = SimpleNamespace(monotonic=lambda: now[0])
-    monkeypatch.setattr(automatic, "_with_lambdas", with_lambdas)
+    monkeypatch.setattr(SearchPlan, "scores", scores)
     monkeypatch.setattr(automatic, "time", clock)
     monkeypatch.setattr(search, "time", clock)
     result = dr.tune(data, validation=data, time_limit=200, **SEARCHED)
-    assert result.left_out == ("forms raw,log,hinge, for lack of time",)
+    late = ("forms raw,log,hinge", "products")
+    assert result.left_out == tuple(f"{what}, for lack of time" for what in late)
     assert {point["forms"] for point in result.grid} == set(automatic.FORMS[:-1])
 
 
 def test_hinges_of_much_data_are_tried_where_they_are_named(data, monkeypatch):
-    whole, inner = automatic.default_search, []
+    whole, inner, prepare, prepared = automatic.default_search, [], Preparation.of, []
+
+    def of(preparation, dataset, executor):
+        prepared.append(preparation.forms)
+        return prepare(preparation, dataset, executor)
 
     def noted(plan, train, forms, clock, preference):
-        inner.append(list(forms))
+        if train is not data:
+            inner.append(list(forms))
         return whole(plan, train, forms, clock, preference)
 
-    monkeypatch.setattr(automatic, "MOST_HINGES", 1_000)
+    monkeypatch.setattr(Preparation, "of", of)
+    monkeypatch.setattr(automatic, "MOST_VALUES", 1_000)
     monkeypatch.setattr(automatic, "FORMS", ("raw", "raw,hinge"))
     monkeypatch.setattr(automatic, "default_search", noted)
     asked = {**SEARCHED, "max_features": 1, "validation": 2}
     found = dr.tune(data, **asked)
-    [said] = found.left_out
-    assert re.match(r"forms raw,hinge, whose 9\d columns .* name these forms \(--forms\)", said)
+    hinges, products = found.left_out
+    assert re.match(r"forms raw,hinge, with up to 90 columns .*\(--forms raw,hinge\)", hinges)
+    assert re.match(r"products, with up to 66 columns .*\(--forms raw,log,product\)", products)
     assert inner == [["raw"]] * 3
+    assert set(prepared) == {"raw"}  # no knots were fitted in vain
     assert found.held_out.n_folds == 3
     named = dr.tune(data, {"forms": ["raw,hinge"]}, **asked)
     assert named.left_out == ()
@@ -285,8 +300,7 @@ def test_lambda_is_reduced_by_the_weights_of_the_documents():
     rest = heavy.select_queries(np.arange(12) >= 3)
     sizes = problem.sizes
     expected = sizes[3:].sum() / (sizes[3:].sum() + 100.0 * sizes[:3].sum())
-    executor = get_executor()
-    found = labelled_weight(rest, executor) / labelled_weight(heavy, executor)
+    found = Part(rest, get_executor()).weight / Part(heavy, get_executor()).weight
     assert found == pytest.approx(expected)
 
 
@@ -326,6 +340,12 @@ def test_forms_that_the_data_does_not_allow_are_not_tried(data):
     assert automatic.possible_forms(filled) == allowed
 
 
+def test_products_need_factors(data):
+    for grid in ({"forms": ["product"]}, {"forms": ["raw", "product"], "regularization": [1.0]}):
+        with pytest.raises(UsageError, match=r"forms are product; .* beside others"):
+            dr.tune(data, grid)
+
+
 def test_given_forms_are_the_only_ones(data):
     result = dr.tune(data, {"forms": ["log"]}, validation=3, **SEARCHED)
     assert {p["forms"] for p in result.grid} == {"log"}
@@ -347,11 +367,80 @@ def test_lambda_does_not_depend_on_units():
     np.testing.assert_array_equal(*lambdas)
 
 
+def interactions(weight, n_queries=60):
+    """Grades by two features, and by a product of them with a weight; two more are noise."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(10 * n_queries, 4)).astype(np.float32)
+    y = X[:, 0] + 0.5 * X[:, 1] + weight * X[:, 0] * X[:, 1] + rng.normal(0, 0.5, len(X))
+    return dr.from_arrays(X, np.clip(np.round(y + 1), 0, 4), np.repeat(np.arange(n_queries), 10))
+
+
+def test_the_default_search_takes_products_that_gain_and_no_others(monkeypatch):
+    monkeypatch.setattr(automatic, "FORMS", ("raw",))
+    asked = {"validation": 2, "max_features": 4}
+    found = dr.tune(interactions(1.0), **asked)
+    assert found.chosen["forms"] == "raw,product"
+    assert "f1 * f2" in found.model.feature_names
+    assert found.held_out.n_folds == 3
+    assert found.not_taken == ()
+    plain = dr.tune(interactions(0.0), **asked)
+    assert not any("*" in name for name in plain.model.feature_names)
+    assert (
+        found.held_out.score - 0.02
+        > dr.tune(interactions(1.0), {"forms": ["raw"]}, **asked).held_out.score
+    )
+
+
+def test_products_are_selected_anew_in_each_fold(monkeypatch):
+    """The factors of a fold are those of its own training queries, here one of two."""
+    monkeypatch.setattr(candidates, "N_MULTIPLIED", 1)
+    data = interactions(1.0, n_queries=16)
+    grid = {"forms": ["raw,product"], "regularization": [2.0]}
+    result = dr.tune(data, grid, validation=2, max_features=3)
+    fold = QueryKFold(2).assign(data.query_ids().to_pylist())
+    values, weights = [], []
+    for index in range(2):
+        rest, held_out = data.select_queries(fold != index), data.select_queries(fold == index)
+        own = {**result.grid[-1], "forms": "raw,product"}
+        found, of = query_values(fitted(rest, own, rest.n_documents / data.n_documents), held_out,
+                                 "ndcg@10")  # fmt: skip
+        values, weights = values + found, weights + of
+    assert result.grid[-1]["score"] == pytest.approx(reference.mean_and_error(values, weights)[0])
+
+
+def test_each_preparation_is_fitted_once_to_each_part(data, monkeypatch):
+    whole, made = Preparation.of, []
+
+    def noted(preparation, dataset, executor):
+        made.append((preparation, id(dataset)))
+        return whole(preparation, dataset, executor)
+
+    monkeypatch.setattr(Preparation, "of", noted)
+    grid = {"forms": ["raw", "log"], "regularization": [1.0, 4.0]}
+    result = dr.tune(data, grid, validation=2, max_features=2)
+    assert len(made) == 2 * 3 + 1  # and once for the model
+    made.clear()
+    found = dr.tune(data, {"forms": ["log"]}, validation=data, max_features=2)
+    assert {point["forms"] for point in result.grid} == {"raw", "log"}
+    assert found.model.feature_names
+    assert len(made) == 2
+
+
+def test_the_test_of_a_gain_has_its_time(monkeypatch):
+    """Without time for the test, forms that have to gain are not taken."""
+    monkeypatch.setattr(automatic, "FORMS", ("raw",))
+    monkeypatch.setattr(
+        automatic.Clock, "allows", lambda _, seconds, what: not what.startswith("the test")
+    )
+    result = dr.tune(interactions(1.0), validation=2, max_features=3)
+    assert result.chosen["forms"] == "raw"
+
+
 @pytest.mark.cluster
 @pytest.mark.slow
 def test_worker_processes_give_the_same_bits(data, tmp_path, client):
     stored = dr.write_dataset((data.block(b) for b in range(data.n_blocks)), tmp_path / "d.zarr")
-    options = {"grid": {"forms": ["raw,hinge"]}, "validation": stored, "max_features": 2}
+    options = {"grid": {"forms": ["raw,hinge,product"]}, "validation": stored, "max_features": 2}
     expected = dr.tune(stored, executor="threads", **options)
     found = dr.tune(stored, executor=client, **options)
     assert found.as_json() == expected.as_json()

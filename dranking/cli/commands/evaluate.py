@@ -9,7 +9,8 @@ import typer
 from dranking.cli.commands.bilinear import evaluate_collection, print_evaluation
 from dranking.cli.options.clicks import ClickOptions, print_values
 from dranking.cli.options.columns import ColumnOptions
-from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.execution import ExecutionOptions, check_in_process
+from dranking.cli.options.groups import By, groups_option
 from dranking.cli.options.runs import RunOptions, chosen_metrics, runs_beside_judgements
 from dranking.cli.options.scorers import (
     JudgedData,
@@ -29,6 +30,7 @@ from dranking.cli.options.shared import (
 )
 from dranking.cli.output import interval_text, note, print_json, print_line, print_table
 from dranking.cli.parsing.option_groups import grouped
+from dranking.errors import UsageError
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import check_output_file
 
@@ -47,6 +49,7 @@ def evaluate(
         Place | None, typer.Option(help="Write the values of every query to this parquet file.")
     ] = None,
     score_column: ScoreColumn = None,
+    by: By = None,
     queries: Queries = None,
     qrels: Annotated[
         Place | None,
@@ -70,6 +73,8 @@ def evaluate(
     from dranking.models.load import is_bilinear
 
     on_clicks.check(per_query)
+    if by is not None and on_clicks.clicks is not None:
+        raise UsageError("--by averages measures of judged queries; leave it out with --clicks.")
     if per_query is not None:
         check_output_file(per_query, overwrite)
     by_column = ranks_by_column(data, score_column, [model], "give DATA alone")
@@ -78,16 +83,20 @@ def evaluate(
     of_texts = column is None and is_bilinear(model)
     run = None
     if column is None and not of_texts and on_clicks.clicks is None:
-        run = runs_beside_judgements([model], judged, columns, score_column)
+        run = runs_beside_judgements([model], judged, columns, score_column, further=[by or ""])
     how = runs.convention(convention, is_run=run is not None)
     if run is not None:
-        runs.check_options(queries=queries, qrels=qrels, scheduler=execution.scheduler)
+        given = {"--queries": queries, "--qrels": qrels, **execution.given}
+        check_in_process(given, "a run beside judgements")
         [scores], judgements = run
-        result = measure(scores, judgements, chosen_metrics(metrics), how, rules=runs.rules)
+        groups = groups_option(by, judged, columns)
+        chosen = chosen_metrics(metrics)
+        result = measure(scores, judgements, chosen, how, rules=runs.rules, by=groups)
         _print_result(result, per_query, overwrite, runs, as_json)
         return
     runs.check_no_run()
     if of_texts:
+        check_in_process({"--by": by, **execution.given}, "a bilinear model")
         found = evaluate_collection(model, judged, queries, qrels, chosen_metrics(metrics), how)
         _write(per_query, found.per_query, overwrite)
         print_evaluation(found, as_json)
@@ -98,7 +107,8 @@ def evaluate(
             print_values(on_clicks.values(scorer, judged, metrics, columns, executor), as_json)
             return
         rows = open_judged(judged, [scorer], columns)
-        result = measure(scorer, rows, chosen_metrics(metrics), how, executor=executor)
+        groups, chosen = groups_option(by, judged, columns), chosen_metrics(metrics)
+        result = measure(scorer, rows, chosen, how, by=groups, executor=executor)
     _print_result(result, per_query, overwrite, runs, as_json)
 
 
@@ -126,7 +136,28 @@ def _print_result(
     ]
     title = f"{n:,} queries, {result.per_query.convention} convention"
     print_table(title, ["metric", "mean", "95%", "queries that count"], rows)
+    for name in result.metrics if result.groups else ():
+        _print_groups(result, name)
     if result.trained_on is not None:
         print_line(result.trained_on.text)
     if result.counts is not None:
         print_line(result.counts.text(runs.rules))
+
+
+def _print_groups(result: Evaluation, metric: str) -> None:
+    """Print the mean of a metric for each group of queries, and for all."""
+    by = result.groups.name if result.groups else ""
+    rows = [
+        (
+            label,
+            one.metrics[metric],
+            interval_text(*one.intervals[metric]),
+            _n_counting(one, metric),
+        )
+        for label, one in [*result.by.items(), ("all", result)]
+    ]
+    print_table(f"{metric} by {by}", [by, "mean", "95%", "queries that count"], rows)
+
+
+def _n_counting(result: Evaluation, metric: str) -> int:
+    return result.n_queries - result.excluded[metric]

@@ -53,7 +53,7 @@ def info(
         if "weights" in facts:
             shown, headings = [facts["feature_names"], facts["weights"]], ["feature", "weight"]
             if facts["missing_values"] != "an error":
-                shown.append(facts["constants"]["values"])
+                shown.append(facts["values_for_missing"])
                 headings.append(f"missing value ({facts['constants']['policy']})")
             print_table("weights", headings, list(zip(*shown, strict=True)))
 
@@ -149,6 +149,7 @@ def _model_facts(path: Place) -> dict[str, Any] | None:
         "ranker": model.provenance.get("ranker", "unknown"),
         "feature_names": list(model.feature_names),
         "weights": list(model.weights),
+        "values_for_missing": model.of_factors(model.constants.values if model.constants else ()),
         **_constants(model.constants),
         "provenance": model.provenance,
     }

@@ -8,7 +8,7 @@ import typer
 
 from dranking.cli.commands.bilinear import predict_collection
 from dranking.cli.options.columns import ColumnOptions
-from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.execution import ExecutionOptions, check_in_process
 from dranking.cli.options.registry_models import RegistryOptions
 from dranking.cli.options.shared import Json, Output, Overwrite, Queries
 from dranking.cli.output import note, print_json
@@ -89,6 +89,7 @@ def predict(
         if is_bilinear(path):
             if explain:
                 raise UsageError(f"--explain is for linear models; {path} is a bilinear one.")
+            check_in_process(execution.given, "a bilinear model")
             file_form = score_form(output, form, FILE_FORMS)
             check_output_file(output, overwrite)
             facts = predict_collection(

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from dranking.cli.measured_rankers import Measuring, names_of, split_paths
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
-from dranking.cli.options.scorers import open_judged, open_scorer, ranks_by_column
-from dranking.cli.options.shared import Convention, Data, Json, Output, Overwrite, metric_option
-from dranking.cli.output import note, print_json, print_line
+from dranking.cli.options.runs import RunOptions
+from dranking.cli.options.scorers import is_model, open_judged, open_scorer, ranks_by_column
+from dranking.cli.options.shared import ConventionIfGiven, Json, Output, Overwrite, metric_option
+from dranking.cli.output import note, print_json, print_line, progress_shown
 from dranking.cli.parsing.option_groups import grouped
 from dranking.cli.parsing.typed_command import typed_command
+from dranking.errors import UsageError
 from dranking.files.places import Place, is_local
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
 from dranking.redaction import redacted
+
+if TYPE_CHECKING:
+    from dranking.metrics.overlap import Overlap
+
+DEFAULT_METRIC = "ndcg@10"
+"""Main metric of the page of a model."""
 
 Champion: TypeAlias = Annotated[
     Place | None,
@@ -32,8 +41,8 @@ ChampionColumn: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Compare MODEL with the ranking by this column of the data. With --champion: the "
-        "column of scores in its CSV or parquet.",
+        help="Compare MODEL with the ranking by this column of the data. With --champion, or for "
+        "scores: the column of scores in their CSV or parquet.",
     ),
 ]
 Train: TypeAlias = Annotated[
@@ -49,33 +58,146 @@ Train: TypeAlias = Annotated[
 @grouped
 def report(
     context: typer.Context,
-    model: Annotated[Place, typer.Argument(help="A model file.", metavar="MODEL")],
-    data: Data,
+    paths: Annotated[
+        list[Place],
+        typer.Argument(
+            help="A model and judged data; or a run, or several models, scores and runs as compare "
+            "takes them, and judged data or judgements (qrels).",
+            metavar="MODEL|RUN... [DATA]",
+        ),
+    ],
     output: Output,
     champion: Champion = None,
     score_column: ChampionColumn = None,
     train: Train = None,
-    metric: Annotated[str, metric_option("The main metric")] = "ndcg@10",
-    convention: Convention = "standard",
-    title: Annotated[str, typer.Option(help="Title of the page.")] = "Ranking model",
+    metric: Annotated[
+        str | None,
+        metric_option(
+            "The main metric (default: ndcg@10); for runs and several rankers also further ones "
+            "behind it (default: those of evaluate)"
+        ),
+    ] = None,
+    convention: ConventionIfGiven = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    runs: RunOptions = RunOptions(),
     columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Write a report about a model as one HTML page.
+    """Write a report about a model, about a run, or about several rankers as one HTML page.
 
-    The page shows figures, weights, wins and losses on judged data, and needs no other file.
+    The page of a model shows figures, weights, wins and losses on judged data. The page of several
+    rankers shows means, all pairs with tests at one level, wins and losses, and the queries on
+    which they differ most. Neither needs any other file.
     """
+    rankers, data = split_paths(paths)
+    if champion is not None:
+        ranks_by_column(data, score_column, [champion], "leave out --champion")
+    check_output_file(output, overwrite)
+    if not rankers:
+        raise UsageError(f"{paths[0]}: a model or a run, and DATA behind it, are needed.")
+    command = typed_command(context)
+    if data is not None and len(rankers) == 1 and _has_own_page(rankers[0], data, columns):
+        runs.check_no_run()
+        runs.check_no_grades("the page of a model")
+        trained_on = _report_model(
+            rankers[0], data, output, champion, score_column, train, metric or DEFAULT_METRIC,
+            convention or "standard", title or "Ranking model", columns, execution, overwrite,
+            command,
+        )  # fmt: skip
+    else:
+        if champion is not None or train is not None:
+            raise UsageError(
+                "--champion and --train go with one linear model and rows with features; several "
+                "rankers stand beside each other before DATA."
+            )
+        measuring = Measuring(metric, convention, runs, columns, execution)
+        trained_on = _report_rankers(
+            rankers, data, output, score_column, measuring, title, overwrite, command
+        )
+    if as_json:
+        found = {role: overlap.as_json() for role, overlap in trained_on.items()}
+        print_json({"output": str(output), "trained_on": found})
+    else:
+        for role, overlap in trained_on.items():
+            print_line(f"{role}: {overlap.text}")
+        note(f"report written to {output}")
+
+
+def _has_own_page(path: Place, data: Place, columns: ColumnOptions) -> bool:
+    """Whether a path is a model that is judged on rows with features."""
+    from dranking.metrics.scores.read_scores import is_judgement_file
+
+    return is_model(path) and not is_judgement_file(data, columns.id_and_grade)
+
+
+def _report_rankers(
+    rankers: Sequence[Place],
+    data: Place | None,
+    output: Place,
+    score_column: str | None,
+    measuring: Measuring,
+    title: str | None,
+    overwrite: bool,
+    command: str,
+) -> Mapping[str, Overlap]:
+    """Write the page of several rankers, or of one run; how many queries each was trained on."""
+    from dranking.metrics.comparison.many_rankers import check_rankers, compare_ranker_values
+    from dranking.metrics.per_query import PerQuery
+    from dranking.models.evaluation import Evaluation
+    from dranking.report.page import render
+    from dranking.report.ranker_page import page_of_rankers, page_of_values
+
+    names = names_of(rankers)
+    if len(rankers) > 1:
+        check_rankers(len(rankers))
+    found, _ = measuring.values(rankers, data, score_column, overwrite)
+    files = {**dict(zip(names, rankers, strict=True)), "judged data": data}
+    rules = measuring.runs.rules
+    counts = {
+        f"documents of {name}": one.counts.text(rules)
+        for name, one in zip(names, found, strict=True)
+        if isinstance(one, Evaluation) and one.counts
+    }
+    facts = {**counts, **_origin(command, files)}
+    trained_on: Mapping[str, Overlap | None]
+    with progress_shown():
+        if len(rankers) > 1:
+            result = compare_ranker_values(dict(zip(names, found, strict=True)))
+            page = page_of_rankers(result, title or "Comparison of rankers", facts)
+            trained_on = result.trained_on
+        else:
+            [one] = found
+            one = Evaluation(one) if isinstance(one, PerQuery) else one
+            page = page_of_values(one, title or names[0], facts)
+            trained_on = {names[0]: one.trained_on}
+        atomic_write(output, render(page), overwrite=overwrite)
+    return {name: overlap for name, overlap in trained_on.items() if overlap is not None}
+
+
+def _report_model(
+    model: Place,
+    data: Place,
+    output: Place,
+    champion: Place | None,
+    score_column: str | None,
+    train: Place | None,
+    metric: str,
+    convention: str,
+    title: str,
+    columns: ColumnOptions,
+    execution: ExecutionOptions,
+    overwrite: bool,
+    command: str,
+) -> Mapping[str, Overlap]:
+    """Write the page of a model; how many of the queries it and the champion were trained on."""
     from dranking.models.linear.model import load_model
     from dranking.models.scorers import read_alike
     from dranking.report.describe import describe
     from dranking.report.page import render
     from dranking.report.sections import page_of
 
-    if champion is not None:
-        ranks_by_column(data, score_column, [champion], "leave out --champion")
-    check_output_file(output, overwrite)
     with execution.running(overwrite) as executor:
         fitted = columns.permitting(load_model(model))
         rival = score_column
@@ -94,16 +216,9 @@ def report(
             executor=executor,
         )
         files = {"model": model, "champion": champion, "judged data": data, "training data": train}
-        facts = _origin(typed_command(context), files)
-        content = replace(content, facts={**content.facts, **facts})
+        content = replace(content, facts={**content.facts, **_origin(command, files)})
         atomic_write(output, render(page_of(content, title)), overwrite=overwrite)
-    if as_json:
-        trained_on = {role: overlap.as_json() for role, overlap in content.overlaps.items()}
-        print_json({"output": str(output), "trained_on": trained_on})
-    else:
-        for role, overlap in content.overlaps.items():
-            print_line(f"{role}: {overlap.text}")
-        note(f"report written to {output}")
+    return content.overlaps
 
 
 def _origin(command: str, files: Mapping[str, Place | None]) -> dict[str, str]:

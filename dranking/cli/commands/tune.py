@@ -60,8 +60,8 @@ SearchedForms: TypeAlias = Annotated[
     str,
     typer.Option(
         help="Forms of each feature of which a selection picks one: raw, log, query-minmax, rank, "
-        "standard, quantile; and hinge, of which it picks any number. Default: several sets of "
-        "forms are tried; raw with --regularization.",
+        "standard, quantile; and hinge and product, of which it picks any number. Default: several "
+        "sets of forms are tried, and products; raw with --regularization.",
         metavar="FORM,...",
     ),
 ]
@@ -94,9 +94,9 @@ def tune(
 ) -> None:
     """Choose hyperparameters and train the model with them.
 
-    Without options, greedy RankRLS is searched: the forms of the features, lambda, up to 20
-    features, and picks that are rescored, by folds of queries, which are made twice. Other rankers
-    need --regularization.
+    Without options, greedy RankRLS is searched: the forms of the features, products, lambda, up to
+    20 features, and picks that are rescored, by folds of queries, which are made twice. Other
+    rankers need --regularization.
     """
     from dranking.models.trained_queries import check_queries_place
     from dranking.tuning.curves import check_figure, plot_curves, save_figure

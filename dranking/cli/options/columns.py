@@ -109,6 +109,11 @@ class ColumnOptions:
         )
 
     @property
+    def id_and_grade(self) -> tuple[str, str, str]:
+        """Names of the columns of query ids, document ids and grades."""
+        return self.qid_column, self.docid_column, self.relevance_column
+
+    @property
     def rule(self) -> ValueRule:
         """The meaning of a missing value of training data."""
         from dranking.data.column_constants import ValueRule

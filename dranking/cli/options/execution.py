@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -11,6 +11,7 @@ import typer
 
 from dranking.cli.output import note, progress_shown
 from dranking.cli.parsing.topics import EXECUTION
+from dranking.errors import UsageError
 from dranking.files.key_values import put_setting
 from dranking.files.places import Place
 
@@ -56,6 +57,15 @@ class ExecutionOptions:
             put_setting(options, setting, "--cluster", "n_workers=8")
         return options
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that are not the defaults, as they are written; the others are None."""
+        return {
+            "--scheduler": None if self.scheduler == "threads" else self.scheduler,
+            "--cluster": self.cluster or None,
+            "--performance-report": self.performance_report,
+        }
+
     @contextmanager
     def running(
         self, overwrite: bool = False, *, memory_limit: str | None = None
@@ -80,3 +90,13 @@ class ExecutionOptions:
             if not executor.in_process:
                 note(str(executor))
             yield executor
+
+
+def check_in_process(options: Mapping[str, Any], what: str) -> None:
+    """Raise UsageError for given options without effect on what is done in this process."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: has no effect on {what}, since it runs in this process; "
+            "leave it out."
+        )

@@ -1,4 +1,4 @@
-"""Options of `evaluate` and `compare` for runs beside judgements, and for grades."""
+"""Options of `evaluate`, `compare` and `report` for runs beside judgements, and for grades."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.shared import names_in
 from dranking.cli.parsing.numbers import parse_number
 from dranking.errors import UsageError
-from dranking.files.places import Place
+from dranking.files.places import Place, as_place
+from dranking.files.reading import exists, read_bytes
 
 if TYPE_CHECKING:
     from dranking.metrics.conventions import Convention
@@ -64,8 +65,9 @@ class RunOptions:
         str | None,
         typer.Option(
             metavar="GAINS",
-            help="Gains of the grades 0, 1, ... in ndcg, on any data, such as 0,1,3,7,15. Default: "
-            "those of the convention.",
+            help="Gains of the grades 0, 1, ... in ndcg, on any data, such as 0,1,3,7,15; or by "
+            "grade, such as 50=1,100=3, or a CSV file with columns grade and gain. Default: those "
+            "of the convention.",
         ),
     ] = None
 
@@ -75,8 +77,7 @@ class RunOptions:
         from dranking.models.evaluation import RUN_CONVENTION
 
         how = get_convention(name or (RUN_CONVENTION if is_run else DEFAULT_CONVENTION))
-        gains = None if self.gain is None else [parse_number(g) for g in names_in(self.gain)]
-        return adapted(how, self.relevance_level, gains)
+        return adapted(how, self.relevance_level, gains_of(self.gain))
 
     @property
     def rules(self) -> RunRules:
@@ -87,13 +88,11 @@ class RunOptions:
             unjudged=self.unjudged, not_retrieved=self.not_retrieved, all_queries=self.all_queries
         )
 
-    def check_options(self, **options: Any) -> None:
-        """Raise UsageError for an option that has no effect on a run beside judgements."""
-        given = [f"--{name}" for name, value in options.items() if value not in (None, "threads")]
-        if given:
+    def check_no_grades(self, what: str) -> None:
+        """Raise UsageError if options change grades, which has no effect on something."""
+        if self.relevance_level is not None or self.gain is not None:
             raise UsageError(
-                f"{', '.join(given)}: has no effect on a run beside judgements, which is measured "
-                "in this process; leave it out."
+                f"--relevance-level and --gain have no effect on {what}; leave them out."
             )
 
     def check_no_run(self) -> None:
@@ -103,6 +102,34 @@ class RunOptions:
                 "--unjudged, --not-retrieved and --all-queries go with judgements (qrels) in the "
                 "place of DATA; the documents of other data are those that count."
             )
+
+
+def gains_of(text: str | None) -> Sequence[float] | Mapping[float, float] | None:
+    """Gains of an option: of the grades 0, 1, ..., by grade, or by grade in a CSV file."""
+    if text is None:
+        return None
+    words = names_in(text)
+    if all("=" in word for word in words):
+        pairs = [word.partition("=")[::2] for word in words]
+    elif len(words) == 1 and exists(as_place(text)):
+        pairs = _read_gains(as_place(text))
+    else:
+        return [parse_number(word) for word in words]
+    gains = {parse_number(grade): parse_number(gain) for grade, gain in pairs}
+    if len(gains) < len(pairs):
+        raise UsageError(f"--gain {text}: a grade has two gains; give one.")
+    return gains
+
+
+def _read_gains(place: Place) -> list[tuple[str, str]]:
+    """Grades and gains in the rows of a CSV file with these columns."""
+    rows = [line.split(",") for line in read_bytes(place).decode().split()]
+    if not rows or [name.strip().lower() for name in rows[0]] != ["grade", "gain"]:
+        raise UsageError(f"--gain {place}: the first line of the file must be grade,gain.")
+    for number, row in enumerate(rows, start=1):
+        if len(row) != 2:
+            raise UsageError(f"--gain {place}:{number}: a line is a grade, a comma and a gain.")
+    return [(grade, gain) for grade, gain in rows[1:]]
 
 
 def chosen_metrics(metrics: str | None) -> list[str] | None:
@@ -116,6 +143,7 @@ def runs_beside_judgements(
     columns: ColumnOptions,
     score_column: str | None,
     read: Mapping[Place, Any] = MappingProxyType({}),
+    further: Sequence[str] = (),
 ) -> tuple[list[Any], Rows] | None:
     """Scores of documents by id, and judgements of documents by id; None for other data.
 
@@ -130,6 +158,8 @@ def runs_beside_judgements(
         Names of columns.
     read
         What was read from some of the paths already.
+    further
+        Names of columns that judgements may have as well.
     """
     from dranking.metrics.given_runs import is_labelled_table
     from dranking.metrics.scores.read_scores import (
@@ -138,8 +168,8 @@ def runs_beside_judgements(
         read_scores,
     )
 
-    names = columns.qid_column, columns.docid_column, columns.relevance_column
-    if data is None or not is_judgement_file(data, names):
+    names = columns.id_and_grade
+    if data is None or not is_judgement_file(data, names, further):
         return None
     score = score_column or "score"
     runs = [read[path] if path in read else read_scores(path, *names[:2], score) for path in paths]

@@ -63,7 +63,7 @@ def open_scorer(
     from dranking.metrics.scores.read_scores import read_scores
     from dranking.models.linear.model import load_model
 
-    if _is_model(path):
+    if is_model(path):
         return columns.permitting(load_model(path))
     if columns.null != "error":
         note(f"--null has no effect on {path}, whose scores were computed elsewhere")
@@ -135,7 +135,7 @@ def _has_columns(path: Place) -> bool:
     """Whether a place holds CSV or parquet."""
     from dranking.metrics.scores.read_scores import score_form
 
-    return not _is_model(path) and score_form(path) in ("csv", "parquet", "json lines")
+    return not is_model(path) and score_form(path) in ("csv", "parquet", "json lines")
 
 
 def data_or_first(first: Place, data: Place | None, by_column: bool) -> Place:
@@ -147,7 +147,7 @@ def data_or_first(first: Place, data: Place | None, by_column: bool) -> Place:
     return first
 
 
-def _is_model(path: Place) -> bool:
+def is_model(path: Place) -> bool:
     """Whether a path is taken for a model: where nothing is, too, which the error then says."""
     from dranking.metrics.scores.read_scores import score_form
 

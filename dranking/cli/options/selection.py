@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import typer
 
 from dranking.cli.options.cost_files import read_costs
-from dranking.cli.options.shared import Forms, MemoryLimit, complete_convention, names_in
+from dranking.cli.options.shared import MemoryLimit, SelectedForms, complete_convention, names_in
 from dranking.cli.parsing.places import place_of
 from dranking.errors import UsageError
 from dranking.files.places import Place
@@ -51,11 +51,12 @@ class Candidates:
     seed: Annotated[int | None, typer.Option(help="Random seed of --candidates. Default: 0.")] = (
         None
     )
-    forms: Forms = ""
+    forms: SelectedForms = ""
     forms_per_feature: Annotated[
         int | None,
         typer.Option(
-            help="Largest number of forms of a feature in the model, beside hinges. Default: 1."
+            help="Largest number of forms of a feature in the model, beside hinges and "
+            "products. Default: 1."
         ),
     ] = None
 

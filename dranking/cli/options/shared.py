@@ -40,11 +40,16 @@ Queries: TypeAlias = Annotated[
     Place | None,
     typer.Option(help="Bilinear models only: the queries. Default: the documents are the queries."),
 ]
-Forms: TypeAlias = Annotated[
+_FORMS = (
+    "Forms in which each feature is offered, computed as the data is read: raw, log, query-minmax, "
+    "rank, standard, quantile, hinge"
+)
+Forms: TypeAlias = Annotated[str, typer.Option(help=f"{_FORMS}. Default: raw.", metavar="FORM,...")]
+SelectedForms: TypeAlias = Annotated[
     str,
     typer.Option(
-        help="Forms in which each feature is offered, computed as the data is read: raw, log, "
-        "query-minmax, rank, standard, quantile, hinge. Default: raw.",
+        "--forms",
+        help=f"{_FORMS}; and product, for products of two columns. Default: raw.",
         metavar="FORM,...",
     ),
 ]
@@ -123,7 +128,7 @@ ConventionIfGiven: TypeAlias = Annotated[
 
 METRICS = (
     *("map", "p@10", "recall@10", "hit@10", "ndcg", "ndcg@10", "mean_ndcg", "mrr", "mrr@10"),
-    *("err@10", "rbp", "rbp@10", "bpref", "judged@10", "pairwise_error", "auc"),
+    *("err@10", "rbp", "rbp@10", "bpref", "infap", "judged@10", "pairwise_error", "auc"),
 )
 """Metrics that the shell completes; any other cutoff can be written in the place of 10."""
 

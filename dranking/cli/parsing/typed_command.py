@@ -25,7 +25,8 @@ def _words(context: typer.Context) -> Iterator[str]:
     given = [p for p in context.command.params if _is_given(context, p.name)]
     arguments = [p for p in given if p.param_type_name == "argument"]
     for parameter in arguments:
-        yield str(context.params[parameter.name])
+        value = context.params[parameter.name]
+        yield from map(str, value if isinstance(value, (list, tuple)) else [value])
     for parameter in given:
         if parameter in arguments:
             continue

@@ -35,7 +35,6 @@ from dranking.clicks.store.night_tables import (
 from dranking.errors import DataError, UsageError
 from dranking.files.folders.manifests import read_manifest
 from dranking.files.places import AnyPlace, Place, as_place
-from dranking.files.writing.output_checks import restore_interrupted
 
 
 class ClickStore:
@@ -65,7 +64,6 @@ class ClickStore:
 
     def __init__(self, place: AnyPlace, since: str | None = None, until: str | None = None) -> None:
         self.place: Place = as_place(place)
-        restore_interrupted(self.place)
         manifest, self.digest = read_manifest(self.place, ClicksManifest, KIND)
         self.manifest = _narrowed(manifest, since, until)
 

@@ -34,7 +34,7 @@ from dranking.data.tables.recorded_steps import (
     steps_metadata,
 )
 from dranking.data.tables.rows_to_block import rows_to_block
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, UsageError, listed
 from dranking.files.places import AnyPlace, as_place
 from dranking.files.writing.atomic_files import atomic_path
 
@@ -96,6 +96,7 @@ class ParquetDataset(Dataset):
         ]
         self._layout = common_layout(schemas, columns, may_lack=may_lack)
         self.feature_names = self._layout.feature_names
+        self._column_names = list(dict.fromkeys(n for _, schema in schemas for n in schema.names))
         self._nullable = columns.may_miss(self.feature_names)
         self.has_nulls = bool(self._nullable.any())
         self.roles = self._layout.roles
@@ -141,6 +142,22 @@ class ParquetDataset(Dataset):
     def query_ids(self) -> pa.Array:
         """(n_queries,) ids of all queries, in order; reads only the id column."""
         return self._find_queries(with_relevance=False).query_ids
+
+    def values_by_query(self, name: str) -> Iterator[tuple[pa.ChunkedArray, pa.ChunkedArray]]:
+        """Query ids and values of a column that need be no feature, in pieces of the rows.
+
+        Raises
+        ------
+        DataError
+            If no file has the column.
+        """
+        if name not in self._column_names:
+            raise DataError(
+                f"there is no column {name!r}; the columns are {listed(self._column_names)}."
+            )
+        qid = self._layout.roles.qid
+        for _, table in self._files.scan(list(dict.fromkeys([qid, name]))):
+            yield table[qid], table[name]
 
     def block_digests(self) -> Iterator[str]:
         """Hex digest of the content of each block, in order."""

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from dranking.data.column_constants import ColumnConstants, joined_constants
 from dranking.data.column_forms import Scaling, Transform
-from dranking.data.steps import Steps, constants_of, scalings_of
+from dranking.data.steps import Steps, constants_of, restricted_steps, scalings_of
 from dranking.errors import DataError
 
 CONSTANTS_KEY = b"dranking.constants"
@@ -92,7 +92,7 @@ def _steps(where: str, metadata: dict[bytes, bytes | None], feature_names: Seque
             "data.exclude)."
         )
     columns = np.array([position[name] for name in feature_names], dtype=np.intp)
-    return tuple(step.restricted(columns) for step in steps)
+    return restricted_steps(steps, columns)
 
 
 def steps_metadata(steps: Steps, feature_names: Sequence[str]) -> dict[bytes, bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import NamedTuple, TypeVar
 
@@ -13,7 +12,7 @@ from dranking.files.json_files import MAX_JSON_BYTES, parse_json, unsealed
 from dranking.files.places import Place, is_local
 from dranking.files.reading import exists, file_size, read_bytes
 from dranking.files.requests import request
-from dranking.files.writing.names import MANIFEST_NAME
+from dranking.files.writing.names import MANIFEST_NAME, manifest_digest
 
 Manifest = TypeVar("Manifest", bound=BaseModel)
 
@@ -46,7 +45,7 @@ class DirectoryKind(NamedTuple):
 
 
 def read_manifest(
-    directory: Place, model: type[Manifest], kind: DirectoryKind
+    directory: Place, model: type[Manifest], kind: DirectoryKind, name: str = MANIFEST_NAME
 ) -> tuple[Manifest, str]:
     """Read and validate the manifest of a directory.
 
@@ -58,13 +57,15 @@ def read_manifest(
         Pydantic model of the manifest.
     kind
         The kind that the directory must have.
+    name
+        Name of the manifest's file.
 
     Returns
     -------
     manifest
         The validated manifest.
     digest
-        32 hex digits, BLAKE2b of the manifest's text.
+        `manifest_digest` of the manifest's text.
 
     Raises
     ------
@@ -74,7 +75,7 @@ def read_manifest(
         If there is no manifest, or if it is damaged, of another kind, or of a newer schema. The
         message names the entries that are wrong.
     """
-    file = directory / MANIFEST_NAME
+    file = directory / name
     text = _read_text(directory, file, kind)
     try:
         content = parse_json(text)
@@ -107,7 +108,7 @@ def read_manifest(
         raise DataError(
             f"{file}: damaged, {error}. Restore it from a copy, or {kind.remedy}."
         ) from error
-    return manifest, hashlib.blake2b(text, digest_size=16).hexdigest()
+    return manifest, manifest_digest(text)
 
 
 def _read_text(directory: Place, file: Place, kind: DirectoryKind) -> bytes:

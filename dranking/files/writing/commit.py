@@ -9,6 +9,13 @@ manifest names them and is put last, in one request: only if there is none, or, 
 append, only if it is the one that was there at the beginning (`dranking.files.writing.object_store`
 says which stores keep such conditions). Readers follow the manifest alone, so that parts which it
 does not name are invisible; `dranking.files.writing.debris` removes them after a week.
+
+A local directory of such parts is overwritten and appended to in the same way, by one writer at a
+time: those who read it read on. A disk is finite, so an overwrite first removes what the manifest
+does not name, also parts that were replaced less than a week ago.
+
+Other tools list a directory of scores, and would read all parts. It is replaced by renaming, and in
+an object store the parts that were replaced are removed at once.
 """
 
 from __future__ import annotations
@@ -31,6 +38,7 @@ from dranking.files.writing.atomic_files import atomic_write, not_shared
 from dranking.files.writing.debris import (
     GRACE,
     forget_alive,
+    is_of_parts,
     listing_of,
     missing_parts,
     remove_token,
@@ -48,9 +56,12 @@ from dranking.files.writing.local_output import (
 from dranking.files.writing.locks import alone_in, locked_file
 from dranking.files.writing.names import (
     MANIFEST_NAME,
+    SUCCESS_NAME,
     lock_of,
+    manifest_digest,
     names_in,
     new_token,
+    replaced_manifest,
     sibling,
     token_in,
 )
@@ -96,7 +107,7 @@ def new_directory(
         If the block wrote no ``manifest.json`` whose "format" begins with ``dranking-``.
     """
     target = output_place(path)
-    with begin_directory(target, overwrite=overwrite) as commit:
+    with DirectoryCommit(target, overwrite, append=False, in_parts=False) as commit:
         if is_local(commit.root):
             yield commit.root
             commit.finish(_own_manifest(commit.root, target))
@@ -154,9 +165,17 @@ class DirectoryCommit:
         A name that nobody has, which stands in the names of all parts.
     """
 
-    def __init__(self, place: Place, overwrite: bool, append: bool, manifest_name: str) -> None:
+    def __init__(
+        self,
+        place: Place,
+        overwrite: bool,
+        append: bool,
+        manifest_name: str = MANIFEST_NAME,
+        in_parts: bool = True,
+    ) -> None:
         self.place = place
         self._manifest_name = manifest_name
+        in_parts &= manifest_name == MANIFEST_NAME
         self.token = new_token()
         self._overwrite, self._append = overwrite, append
         self._finishing = self._finished = False
@@ -171,11 +190,13 @@ class DirectoryCommit:
         self.root: Place = place
         if not is_local(place):
             self._before = object_store.version(place / manifest_name)
-        elif append:
+        elif append or (overwrite and in_parts and is_of_parts(place)):
             busy = f"{place}: another process is changing it"
             self._begun.enter_context(explained(place))
             self._begun.enter_context(locked_file(lock_of(place), busy))
             self._before = read_bytes(place / manifest_name).decode()
+            if overwrite:
+                remove_unnamed(place, listing_of(place), self._before.encode(), timedelta(0))
         else:
             self.root, self._suffix = self._begun.enter_context(temporary_path(place))
             with explained(place):
@@ -233,12 +254,15 @@ class DirectoryCommit:
         self._finishing = True
         if not is_local(self.place):
             self._finish_in_store(self.place / self._manifest_name, manifest)
-        elif self._append:
-            self._finish_appending(self.place, manifest)
+        elif self.root == self.place:
+            self._finish_in_place(self.place, manifest)
         elif is_local(self.root):
             self._finish_renaming(self.root, self.place, manifest)
         self._begun.close()
         self._finished = True
+        if self._manifest_name == SUCCESS_NAME and self.root == self.place:  # others list all parts
+            remove_unnamed(self.place, listing_of(self.place), manifest, timedelta(0))
+            return
         with suppress(DrankingError, OSError):  # what is left is removed another time
             forget_alive(self.place, self.token)
             remove_unnamed(self.place, listing_of(self.place), manifest, grace)
@@ -279,11 +303,15 @@ class DirectoryCommit:
                     remove_token(self.place, self.token)
 
     def _mark_replaced(self, manifest: bytes) -> None:
-        """Write markers for the parts that are replaced: their grace counts from this moment."""
+        """Keep the manifest that is replaced, and mark its parts: their grace begins here."""
         if self.root != self.place or not (self._overwrite or self._append):
+            return
+        if self._manifest_name == SUCCESS_NAME:
             return
         with suppress(FileNotFoundError):
             before = read_bytes(self.place / self._manifest_name)
+            kept = replaced_manifest(manifest_digest(before))
+            atomic_write(self.place / kept, before, overwrite=True)
             named = names_in(manifest)
             gone = {token_in(name) for name in names_in(before) - named}
             at_once(self._mark, sorted(gone - named))
@@ -300,7 +328,7 @@ class DirectoryCommit:
             else:
                 object_store.put_if_absent(place, manifest)
 
-    def _finish_appending(self, place: Path, manifest: bytes) -> None:
+    def _finish_in_place(self, place: Path, manifest: bytes) -> None:
         with explained(place):
             self._synchronise_parts(place)
         with alone_in(place.parent):

@@ -24,6 +24,7 @@ from dranking.files.reading import exists
 from dranking.files.requests import request
 from dranking.files.writing.names import (
     GROUPS,
+    MANIFEST_NAME,
     MANIFESTS,
     UNFINISHED,
     is_in_segment,
@@ -176,6 +177,12 @@ def is_debris(place: Place) -> bool:
     if not all(map(is_left, names - groups)) or (groups and not any(map(is_in_segment, names))):
         return False
     return all(_is_bare_group(place / name) for name in sorted(groups))
+
+
+def is_of_parts(directory: Path) -> bool:
+    """Whether a local directory holds a manifest and parts."""
+    names = {file.name for file in _files(directory)}
+    return MANIFEST_NAME in names and any(map(part_of, names))
 
 
 def _is_bare_group(place: Place) -> bool:

@@ -5,7 +5,8 @@ A directory of the project holds
 - its manifest, ``manifest.json`` or ``_SUCCESS``, which is put last and makes it valid;
 - *parts*, with the token of their writer in the name: ``segments/TOKEN-000017/...``,
   ``TOKEN-index.parquet``, ``part-000017-TOKEN.parquet``, ``TOKEN/NAME.npy``; scratch files,
-  ``scratch/TOKEN-...``, and markers, ``.TOKEN-alive``, are parts as well;
+  ``scratch/TOKEN-...``, and markers, ``.TOKEN-alive``, are parts as well, and so are manifests that
+  were replaced, ``.DIGEST-manifest.json``, of which workers of an open reader are still in need;
 - *groups*, which show a data set to other readers of Zarr: ``zarr.json``. Every writer puts the
   same bytes there, behind its parts, and they are deleted before the last parts, so that groups
   never lie in a folder without manifest and without segments.
@@ -26,6 +27,7 @@ Unfinished output of tasks has ``.tmp-`` in its name too. ``.NAME.lock`` is the 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import secrets
@@ -75,7 +77,7 @@ _PART = re.compile(
 _LEFT = re.compile(
     rf"segments/{TOKEN}-\d{{6,}}/.+|{TOKEN}-index\.parquet|part-\d+-{TOKEN}\.parquet"
     rf"|(?:blocks|parts|{SCRATCH_FOLDER}|{_OF_JOB})/{TOKEN}-.+"
-    rf"|{TOKEN}/[^/]+\.npy|\.{TOKEN}-(?:alive|replaced|now)",
+    rf"|{TOKEN}/[^/]+\.npy|\.{TOKEN}-(?:alive|replaced|now|manifest\.json)",
     re.DOTALL | re.ASCII,
 )
 _WORD = re.compile(r"[\w.-]{16,}")
@@ -127,6 +129,16 @@ def names_in(manifest: bytes) -> set[str]:
     # Two steps: a single pattern would restart at every character of every word.
     words = _WORD.findall(manifest.decode(errors="replace"))
     return {word for word in words if _TOKEN_ALONE.search(word)}
+
+
+def manifest_digest(manifest: bytes) -> str:
+    """32 hex digits, BLAKE2b of a manifest's text."""
+    return hashlib.blake2b(manifest, digest_size=16).hexdigest()
+
+
+def replaced_manifest(digest: str) -> str:
+    """Name under which a manifest of this digest is kept when another takes its place."""
+    return f".{digest[:16]}-{MANIFEST_NAME}"
 
 
 def token_in(name: str) -> str:

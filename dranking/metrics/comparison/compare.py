@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.errors import ComparisonWarning, DataError, UsageError, warn_user
+from dranking.metrics.comparison.alignment import common_measures, common_weights, rows_in
 from dranking.metrics.comparison.randomised_tests import holm, sign_flip_test
 from dranking.metrics.comparison.significance import (
     FEWEST_QUERIES,
@@ -23,6 +23,7 @@ from dranking.metrics.comparison.significance import (
 from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import PerQuery, per_query_of
+from dranking.metrics.query_groups import QueryGroups
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,6 +113,9 @@ class Comparison:
     trained_on
         How many of the queries the models "a" and "b" were trained on, as far as that is known;
         None for a feature to rank by.
+    by
+        The measures of each group of queries that has any, by its name; Holm's correction is then
+        over measures and groups together. Empty without groups.
     """
 
     metrics: tuple[MetricComparison, ...]
@@ -120,6 +124,7 @@ class Comparison:
     n_resamples: int
     seed: int
     trained_on: dict[str, Overlap | None] = field(default_factory=dict)
+    by: dict[str, tuple[MetricComparison, ...]] = field(default_factory=dict)
 
     def __getitem__(self, metric: str) -> MetricComparison:
         """The entry of one measure; KeyError if the measure was not compared."""
@@ -141,7 +146,7 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """The comparison as plain dictionaries and lists, for JSON."""
-        return {**asdict(self), "metrics": [asdict(entry) for entry in self.metrics]}
+        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +167,7 @@ def compare_values(
     a: Any,
     b: Any,
     *,
+    groups: QueryGroups | None = None,
     seed: int = 0,
     n_resamples: int = DEFAULT_RESAMPLES,
     confidence: float = 0.95,
@@ -169,22 +175,53 @@ def compare_values(
     """Compare two models whose values of every query are known.
 
     Parameters, figures, warnings and errors are those of `dranking.models.comparison.compare`,
-    except that `a` and `b` are results of `dranking.evaluate` or their `PerQuery` values.
+    except that `a` and `b` are results of `dranking.evaluate` or their `PerQuery` values, and
+    `groups` are groups of queries; None stands for those of A or B, if they have any.
     """
+    groups = groups or groups_of_results((a, b))
     overlaps = {"a": overlap_of_result(a), "b": overlap_of_result(b)}
     a, b = per_query_of(a), per_query_of(b)
-    ordered = in_the_order_of(a, b, ("A", "B"))
-    found = compare_rows(a, ordered, seed=seed, n_resamples=n_resamples, confidence=confidence)
+    ordered = b.take(rows_in(a, b, ("A", "B")))
+    drawn: dict[str, Any] = {"seed": seed, "n_resamples": n_resamples, "confidence": confidence}
+    found = compare_rows(a, ordered, **drawn)
     fewest = min(found.metrics, key=lambda entry: entry.n_effective)
     warn_of_few_queries(fewest.metric, fewest.n_queries, fewest.n_effective)
-    return replace(found, trained_on=overlaps)
+    names = [entry.metric for entry in found.metrics]
+    by = {} if groups is None else _by_group(a, ordered, names, groups, drawn)
+    return replace(found, trained_on=overlaps, by=by)
+
+
+def groups_of_results(results: Iterable[Any]) -> QueryGroups | None:
+    """The groups of queries of the first result that has any."""
+    found = (getattr(result, "groups", None) for result in results)
+    return next((groups for groups in found if groups is not None), None)
+
+
+def _by_group(
+    a: PerQuery, b: PerQuery, names: Sequence[str], groups: QueryGroups, drawn: Mapping[str, Any]
+) -> dict[str, tuple[MetricComparison, ...]]:
+    """The entries of each group, for the measures for which some of its queries count."""
+    found: dict[str, tuple[MetricComparison, ...]] = {}
+    for label, rows in groups.rows(a.query_ids).items():
+        of_a, of_b = a.take(rows), b.take(rows)
+        counting = [n for n in names if _counted(of_a.values[n], of_b.values[n], of_a).any()]
+        parts = [replace(t, values={n: t.values[n] for n in counting}) for t in (of_a, of_b)]
+        found[label] = compare_rows(parts[0], parts[1], **drawn).metrics if counting else ()
+    entries = [entry for of_group in found.values() for entry in of_group]
+    adjusted = iter(holm(np.array([entry.p_value for entry in entries])).tolist())
+    return {
+        label: tuple(replace(entry, p_holm=next(adjusted)) for entry in of_group)
+        for label, of_group in found.items()
+        if of_group
+    }
 
 
 def warn_of_few_queries(metric: str, n_queries: int, n_effective: float) -> None:
     """Warn that the queries that count for a measure are too few for intervals."""
     if n_effective < FEWEST_QUERIES:
+        count = "counts" if n_queries == 1 else "count"
         warn_user(
-            f"{queries_text(n_queries, n_effective)} count for {metric}: intervals of fewer than "
+            f"{queries_text(n_queries, n_effective)} {count} for {metric}: intervals of fewer than "
             f"{FEWEST_QUERIES} queries miss the difference more often than they say, and p-values "
             "are rough. Judge more queries.",
             ComparisonWarning,
@@ -212,15 +249,9 @@ def compare_rows(
     order. An id may occur in several rows here, and few queries cause no warning.
     """
     check_resampling(n_resamples, confidence)
-    names = [name for name in a.values if name in b.values]
-    if not names:
-        raise UsageError(
-            "the two tables have no measure in common: "
-            f"{', '.join(a.values) or 'none'} against {', '.join(b.values) or 'none'}."
-        )
-    _check_conventions(a, b, ("A", "B"))
-    weights = _common_weights(a, b, ("A", "B"))
-    paired = [_pair(name, a.values[name], b.values[name], weights) for name in names]
+    names = common_measures({"A": a, "B": b})
+    weights = common_weights(a, b, ("A", "B"))
+    paired = [_pair(name, a, b, weights) for name in names]
     drawn: dict[str, Any] = {"seed": seed, "n_resamples": n_resamples}
     tests = [mean_test(p.differences, p.weights, confidence=confidence, **drawn) for p in paired]
     adjusted = holm(np.array([test.p_value for test in tests])).tolist()
@@ -252,16 +283,20 @@ def compare_rows(
     return Comparison(tuple(entries), a.n_queries, confidence, n_resamples, seed)
 
 
-def _pair(
-    name: str,
-    a: NDArray[np.float64],
-    b: NDArray[np.float64],
-    weights: NDArray[np.float64],
-) -> _Paired:
-    counts = ~np.isnan(a) & ~np.isnan(b) & (weights > 0)
+def _pair(name: str, a: PerQuery, b: PerQuery, weights: NDArray[np.float64]) -> _Paired:
+    of_a, of_b = a.values[name], b.values[name]
+    counts = _counted(of_a, of_b, a)
     if not counts.any():
         raise DataError(f"{name}: no query counts for both models; there is nothing to compare.")
-    return _Paired(a[counts], b[counts], weights[counts], int((~counts).sum()))
+    return _Paired(of_a[counts], of_b[counts], weights[counts], int((~counts).sum()))
+
+
+def _counted(
+    a: NDArray[np.float64], b: NDArray[np.float64], weighted: PerQuery
+) -> NDArray[np.bool_]:
+    """(n_queries,) whether a query has both values and a weight above 0."""
+    weights = np.ones(len(a)) if weighted.weights is None else weighted.weights
+    return ~np.isnan(a) & ~np.isnan(b) & (weights > 0)
 
 
 def check_resampling(n_resamples: int, confidence: float) -> None:
@@ -276,73 +311,3 @@ def counts_of_wins(better: NDArray[np.float64]) -> tuple[int, int, int]:
     """Numbers of differences above 0, at 0 and below 0, within rounding."""
     wins, losses = int((better > ROUNDING).sum()), int((better < -ROUNDING).sum())
     return wins, len(better) - wins - losses, losses
-
-
-def in_the_order_of(a: PerQuery, b: PerQuery, names: tuple[str, str]) -> PerQuery:
-    """The values of B with the queries in the order of A.
-
-    Raises
-    ------
-    DataError
-        If queries, weights or conventions differ, or a query occurs twice. `names` are those of A
-        and B in its text.
-    """
-    _check_conventions(a, b, names)
-    ordered = b.take(_rows_in(a, b, names))
-    _common_weights(a, ordered, names)
-    return ordered
-
-
-def _check_conventions(a: PerQuery, b: PerQuery, names: tuple[str, str]) -> None:
-    if a.convention is not None and b.convention is not None and a.convention != b.convention:
-        raise DataError(
-            f"the values of {names[0]} follow the {a.convention} convention and the values of "
-            f"{names[1]} the {b.convention} convention; evaluate both under one convention."
-        )
-
-
-def _rows_in(a: PerQuery, b: PerQuery, names: tuple[str, str]) -> NDArray[np.int64]:
-    """(n_queries,) row of B that holds each query of A."""
-    a_ids, b_ids = a.query_ids, b.query_ids
-    if a_ids.type != b_ids.type:
-        a_ids, b_ids = a_ids.cast(pa.string()), b_ids.cast(pa.string())
-    for which, ids in zip(names, (a_ids, b_ids), strict=True):
-        if pc.count_distinct(ids).as_py() < len(ids):
-            counts = pc.value_counts(ids)
-            twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
-            raise DataError(f"queries occur more than once in {which}: {_some(twice)}.")
-    rows = pc.index_in(a_ids, value_set=b_ids)
-    only_a = a_ids.filter(pc.is_null(rows))
-    only_b = b_ids.filter(pc.invert(pc.is_in(b_ids, value_set=a_ids)))
-    if len(only_a) or len(only_b):
-        raise DataError(
-            f"{names[0]} and {names[1]} are not about the same queries: {len(only_a)} only in "
-            f"{names[0]}{_some(only_a, ' (')}, {len(only_b)} only in {names[1]}"
-            f"{_some(only_b, ' (')}; "
-            "evaluate both models on the same data. Runs beside judgements may count queries that "
-            "they lack as 0: --all-queries, RunRules(all_queries=True)."
-        )
-    return np.asarray(rows.to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def _some(ids: pa.Array, opening: str = "") -> str:
-    """The first five ids; `opening` is a bracket to put around them."""
-    if not len(ids):
-        return ""
-    shown = ", ".join(str(i) for i in ids[:5]) + (", ..." if len(ids) > 5 else "")
-    return f"{opening}{shown}{')' if opening else ''}"
-
-
-def _common_weights(a: PerQuery, b: PerQuery, names: tuple[str, str]) -> NDArray[np.float64]:
-    """(n_queries,) weights, which are those of both."""
-    ones = np.ones(a.n_queries)
-    of_a = ones if a.weights is None else a.weights
-    of_b = ones if b.weights is None else b.weights
-    if not np.array_equal(of_a, of_b):
-        at = int(np.argmax(of_a != of_b))
-        raise DataError(
-            f"query {a.query_ids[at]} weighs {of_a[at]:g} in {names[0]} and {of_b[at]:g} in "
-            f"{names[1]}; "
-            "evaluate both models on the same data."
-        )
-    return of_a

@@ -114,8 +114,10 @@ def tukey_hsd(values: Array, weights: Array, *, seed: int = 0, n_resamples: int 
     -----
     The hypothesis is that all rankers have one distribution of values. A pair of equal rankers
     with noisier values than the others is called different too often: at level .05 in .14 (standard
-    error .02) of samples of 50 queries where two of ten rankers have ten times the noise of the
-    others, and in .08 where they have three times the noise; some pair is in .19 and .14.
+    error .006) of samples of 50 queries where two of ten rankers have ten times the noise of the
+    others, and in .08 where they have three times the noise; some pair is in .19 and .15, and in
+    .05 where all have the same noise. Random signs with Holm's correction call some pair different
+    in .03 of each (``python -m pipelines.reproduce.equal_rankers --samples 4000``).
 
     References
     ----------

@@ -146,40 +146,67 @@ def mean_interval(
 
 def measure_interval(values: Array, weights: Array, **how: Any) -> tuple[float, float]:
     """The `mean_interval` of a measure, cut to [0, 1] where all values lie there."""
-    low, high = mean_interval(values, weights, **how)
+    return cut_to_values(values, *mean_interval(values, weights, **how))
+
+
+def cut_to_values(values: Array, low: float, high: float) -> tuple[float, float]:
+    """The ends of an interval, cut to [0, 1] where all values lie there."""
     if values.min() < 0.0 or values.max() > 1.0:
         return low, high
     return float(np.maximum(low, 0.0)), float(np.minimum(high, 1.0))
 
 
-def mean_test(
+def mean_test(differences: Array, weights: Array, **how: Any) -> MeanTest:
+    """The interval of `mean_interval`, and the p-value that belongs to it; arguments as there."""
+    return mean_tests(differences[:, None], weights, **how)[0]
+
+
+def mean_tests(
     differences: Array,
     weights: Array,
     *,
     seed: int = 0,
     n_resamples: int = 10_000,
     confidence: float = 0.95,
+) -> list[MeanTest]:
+    """`mean_test` of each column of (n, n_tests) differences, with the same bootstrap samples."""
+    n, n_effective = len(differences), effective_queries(weights)
+    moments = [mean_and_error(column, weights) for column in differences.T]
+    sampled = [
+        test
+        for test, (_, error) in enumerate(moments)
+        if error > 0.0
+        and (
+            n_effective < ENOUGH_QUERIES
+            or _squared_skewness(differences[:, test], weights) > MOST_SKEWED
+        )
+    ]
+    centred = differences[:, sampled] - np.array([moments[test][0] for test in sampled])
+    samples = dict(zip(sampled, _bootstrap_t(centred, weights, seed, n_resamples), strict=True))
+    return [
+        _mean_test(*found, n, n_effective, samples.get(test, np.empty(0)), confidence)
+        for test, found in enumerate(moments)
+    ]
+
+
+def _mean_test(
+    mean: float, error: float, n: int, n_effective: float, t: Array, confidence: float
 ) -> MeanTest:
-    """The interval of `mean_interval`, and the p-value that belongs to it; arguments as there."""
-    n = len(differences)
-    mean, error = mean_and_error(differences, weights)
+    """Interval and p-value of a mean, from its error and its bootstrap samples of t, if any."""
     if n == 1 or (error == 0.0 and n < FEWEST_QUERIES):
         return MeanTest(np.nan, np.nan, 1.0)
     if error == 0.0:
         return MeanTest(mean, mean, float(abs(mean) <= ROUNDING))
-    n_effective = effective_queries(weights)
     degrees = degrees_of_freedom(n_effective)
     factor = float(special.stdtrit(degrees, 0.5 + confidence / 2))
     observed = abs(mean) / error
     p_value = float(2.0 * special.stdtr(degrees, -observed))
-    t = np.empty(0)
-    if n_effective < ENOUGH_QUERIES or _squared_skewness(differences, weights) > MOST_SKEWED:
-        t = np.sort(np.abs(_bootstrap_t(differences - mean, weights, seed, n_resamples)))
-    if len(t):
+    sizes = np.sort(np.abs(t[~np.isnan(t)]))
+    if len(sizes):
         # So many samples are at least as large as the factor that their share is not below alpha.
-        n_beyond = math.ceil((1.0 - confidence) * len(t) * (1.0 - ROUNDING))
-        factor = max(factor, float(t[-n_beyond]))
-        p_value = max(p_value, float(np.mean(t >= observed)))
+        n_beyond = math.ceil((1.0 - confidence) * len(sizes) * (1.0 - ROUNDING))
+        factor = max(factor, float(sizes[-n_beyond]))
+        p_value = max(p_value, float(np.mean(sizes >= observed)))
     return MeanTest(mean - factor * error, mean + factor * error, p_value)
 
 
@@ -240,7 +267,7 @@ def queries_text(n_queries: int, n_effective: float) -> str:
     '50 queries that weigh as much as 4.2 equal ones'
     """
     if n_effective == n_queries:
-        return f"{n_queries} queries"
+        return "1 query" if n_queries == 1 else f"{n_queries} queries"
     return f"{n_queries} queries that weigh as much as {n_effective:.1f} equal ones"
 
 
@@ -310,33 +337,41 @@ def shares_of(weights: Array) -> Array:
 
 
 def _bootstrap_t(centred: Array, weights: Array, seed: int, n_resamples: int) -> Array:
-    """Studentised means of bootstrap samples with spread; `centred` has the weighted mean 0."""
+    """(n_tests, n_resamples) studentised means of bootstrap samples; NaN without spread.
+
+    Every column of `centred` (n, n_tests) has the weighted mean 0.
+    """
     n, shares = len(centred), shares_of(weights)
     moments = _equal_moments if np.ptp(shares) == 0.0 else _weighted_moments
     rng = np.random.default_rng(seed)
-    parts = []
-    for rows in batches(n_resamples, n):
+    found, start = np.full((n_resamples, centred.shape[1]), np.nan), 0
+    for rows in batches(n_resamples if centred.size else 0, n):
         drawn = rng.integers(0, n, size=(rows, n)) + n * np.arange(rows)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
         mean, spread, size = moments(counts.astype(np.float64), centred, shares)
         some = spread > ROUNDING * size
-        parts.append(mean[some] / np.sqrt((n - 1) / n * spread[some]))
-    return np.concatenate(parts)
+        part = found[start : start + rows]
+        part[some] = mean[some] / np.sqrt((n - 1) / n * spread[some])
+        start += rows
+    return found.T
 
 
 def _weighted_moments(counts: Array, centred: Array, shares: Array) -> tuple[Array, Array, Array]:
     """Means of samples, the sums of squares of their jackknife errors, and the same around 0.
 
-    `counts` (n_samples, n) says how often each query is in a sample; results are (n_samples,).
+    `counts` (n_samples, n) says how often each query is in a sample; results are (n_samples,
+    n_tests).
     """
     total = counts @ shares
-    mean = counts @ (shares * centred) / total
+    means = counts @ (shares[:, None] * centred) / total[:, None]
     # Where one query has all of a sample's weight, its error is limited, and its t too large.
     others = np.maximum(total[:, None] - shares, ROUNDING * total[:, None])
-    influence = shares / others
-    spread = np.einsum("ij,ij->i", counts, np.square(influence * (centred - mean[:, None])))
-    size = np.einsum("ij,ij->i", counts, np.square(influence * centred))
-    return mean, spread, size
+    influence = counts * np.square(shares / others)
+    spreads = [
+        np.einsum("ij,ij->i", influence, np.square(column - mean[:, None]))
+        for column, mean in zip(centred.T, means.T, strict=True)
+    ]
+    return means, np.column_stack(spreads), influence @ np.square(centred)
 
 
 def _equal_moments(counts: Array, centred: Array, shares: Array) -> tuple[Array, Array, Array]:
@@ -345,7 +380,7 @@ def _equal_moments(counts: Array, centred: Array, shares: Array) -> tuple[Array,
     That takes half of the time or less (`pipelines.benchmarks.intervals`).
     """
     n = len(shares)
-    sums, squares = (counts @ np.column_stack((centred, np.square(centred)))).T
+    sums, squares = np.hsplit(counts @ np.hstack((centred, np.square(centred))), 2)
     # The influence of each query is 1 / (n - 1).
     return sums / n, (squares - np.square(sums) / n) / (n - 1) ** 2, squares / (n - 1) ** 2
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dranking.errors import UsageError
 from dranking.metrics.measures.average_precision import average_precision
 from dranking.metrics.measures.cascade import expected_reciprocal_rank, hit_rate
+from dranking.metrics.measures.inferred import inferred_average_precision
 from dranking.metrics.measures.judged import binary_preference, judged_share
 from dranking.metrics.measures.ndcg import mean_ndcg, ndcg
 from dranking.metrics.measures.pairwise import area_under_curve, pairwise_error
@@ -127,6 +128,12 @@ MEASURES: dict[str, MeasureFamily] = {
             "bpref",
             "how rarely judged irrelevant are above relevant documents",
             binary_preference,
+            binary=True,
+        ),
+        MeasureFamily(
+            "infap",
+            "map where grades below 0 are pooled and not judged, by the share of relevant ones",
+            inferred_average_precision,
             binary=True,
         ),
         MeasureFamily("judged", "share of the first K that have a label", judged_share, "required"),

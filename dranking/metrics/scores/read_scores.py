@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from dranking.data.roles import DOCUMENT_NAMES, GRADE_NAMES, QUERY_NAMES
-from dranking.errors import DataError
+from dranking.errors import DataError, quoted
 from dranking.files.arrow_tables import read_csv, read_json_lines, read_parquet
 from dranking.files.file_kinds import N_BYTES, foreign_kind
 from dranking.files.places import AnyPlace, Place, as_place
@@ -25,6 +25,7 @@ from dranking.files.table_formats import check_no_table_format
 from dranking.metrics.scores.rows import (
     Rows,
     are_judgement_columns,
+    first_of,
     rows_of_dictionaries,
     rows_of_table,
 )
@@ -120,6 +121,31 @@ def read_judgements(
     return rows_of_table(_read_table(place, form, {*names[0], *names[1]}, names[2]), names, where)
 
 
+def read_query_table(path: AnyPlace, column: str, qid: str) -> tuple[pa.Array, pa.Array]:
+    """Query ids and a column of parquet, CSV or JSON lines; names as in `read_judgements`.
+
+    Raises
+    ------
+    DataError
+        If the file is not there or of another form, or lacks a column.
+    """
+    place = as_place(path)
+    form = _form_of(place)
+    if form not in ("parquet", "csv", "json lines"):
+        raise DataError(
+            f"{place} is no table with a column {column!r}; give CSV, JSON lines or parquet."
+        )
+    names = [qid, *QUERY_NAMES]
+    table = _read_table(place, form, {*names, column}, ())
+    found = first_of(names, table.column_names)
+    if found is None or column not in table.column_names:
+        missing = repr(column) if found else f"of query ids ({quoted(names[1:])})"
+        raise DataError(
+            f"{place}: there is no column {missing}; the columns are {quoted(table.column_names)}."
+        )
+    return table[found], table[column]
+
+
 def _rows_of_text(place: Place, form: ScoreForm, lines: LineForm) -> Rows:
     """Rows of TREC lines, or of a JSON object with an object for each query."""
     where = str(place)
@@ -195,18 +221,20 @@ def score_form(place: Place) -> ScoreForm:
         return "parquet" if file.read(4) == b"PAR1" else "trec"
 
 
-def is_judgement_file(place: Place, names: Sequence[str] = ()) -> bool:
+def is_judgement_file(
+    place: Place, names: Sequence[str] = (), further: Collection[str] = ()
+) -> bool:
     """Whether a file holds judgements, and no rows with features.
 
-    Tables hold judgements if they have their columns alone, under the names that `read_judgements`
-    knows or under `names`, JSON (``.json``) if its first value is an object, and text if its first
-    line is one of TREC qrels.
+    Tables hold judgements if they have their columns alone, or `further` ones as well, under the
+    names that `read_judgements` knows or under `names`; JSON (``.json``) if its first value is an
+    object, and text if its first line is one of TREC qrels.
     """
     try:
         form = score_form(place)
         if form == "parquet":
             with arrow_input(place) as file:
-                return are_judgement_columns(pq.read_schema(file).names, names)
+                return are_judgement_columns(pq.read_schema(file).names, names, further)
         if form == "directory":
             return False
         content = _beginning(place)
@@ -218,7 +246,7 @@ def is_judgement_file(place: Place, names: Sequence[str] = ()) -> bool:
         columns = json.loads(first) if form == "json lines" else re.split("[,\t]", first)
         if not isinstance(columns, dict | list):
             return False
-        return are_judgement_columns([str(name).strip('"') for name in columns], names)
+        return are_judgement_columns([str(name).strip('"') for name in columns], names, further)
     except (DataError, OSError, ValueError, pa.ArrowException):
         return False
 

@@ -166,10 +166,12 @@ def _ids(values: list[Any], what: str) -> pa.Array:
         return as_ids(values, what, as_string=True)
 
 
-def are_judgement_columns(columns: Iterable[Any], names: Sequence[str] = ()) -> bool:
+def are_judgement_columns(
+    columns: Iterable[Any], names: Sequence[str] = (), further: Collection[str] = ()
+) -> bool:
     """Whether columns are a query id, a document id and a grade, and perhaps the iteration.
 
-    `names` are further names of the three, in this order.
+    `names` are other names of the three, in this order, `further` names of columns beside them.
     """
     left = [str(name) for name in columns]
     for at, known in enumerate((QUERY_NAMES, DOCUMENT_NAMES, GRADE_NAMES)):
@@ -177,7 +179,7 @@ def are_judgement_columns(columns: Iterable[Any], names: Sequence[str] = ()) -> 
         if name is None:
             return False
         left.remove(name)
-    return not {*left} - {"iteration", "iter"}
+    return not {*left} - {"iteration", "iter", *further}
 
 
 def first_of(names: Sequence[str], present: Collection[str]) -> str | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dranking.data.transforms import Hinge, Log, Quantile
 from dranking.errors import UsageError, listed
-from dranking.models.export.terms import Term
+from dranking.models.export.terms import Term, factors_of
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NEAR_ZERO = 1e-3
@@ -53,7 +53,7 @@ def vespa(terms: Sequence[Term], name: str) -> str:
     UsageError
         If a feature's name has neither form, or the profile's name is not allowed.
     """
-    bad = [term.name for term in terms if not _is_vespa_name(term.name)]
+    bad = [each.name for each in factors_of(terms) if not _is_vespa_name(each.name)]
     if bad or not _IDENTIFIER.fullmatch(name):
         what = f"features {listed(bad)}" if bad else f"a rank profile {name!r}"
         raise UsageError(
@@ -111,9 +111,10 @@ def python(terms: Sequence[Term], name: str) -> str:
 
     Only logarithms and quantiles of features need imports, from the standard library.
     """
-    quantiles = any(isinstance(term.form, Quantile) for term in terms)
-    logs = any(isinstance(term.form, Log) for term in terms)
-    may_miss = {term.name for term in terms if term.missing is not None or term.is_indicator}
+    factors = factors_of(terms)
+    quantiles = any(isinstance(each.form, Quantile) for each in factors)
+    logs = any(isinstance(each.form, Log) for each in factors)
+    may_miss = {each.name for each in factors if each.missing is not None or each.is_indicator}
     lines = [
         f'"""Score of the ranking model {_in_docstring(name)}; higher ranks first."""',
         "",
@@ -122,9 +123,9 @@ def python(terms: Sequence[Term], name: str) -> str:
         *(["from math import copysign, log1p"] if logs else []),
         *([""] if quantiles or logs else []),
         "FEATURES = (",
-        *(f"    {name!r}," for name in dict.fromkeys(term.name for term in terms)),
+        *(f"    {name!r}," for name in dict.fromkeys(each.name for each in factors)),
         ")",
-        *(_quantile_lines(terms) if quantiles else []),
+        *(_quantile_lines(factors) if quantiles else []),
         *(_FILLED_LINES if may_miss else []),
         "",
         "",
@@ -151,17 +152,13 @@ _FILLED_LINES = (
 )
 
 
-def _quantile_lines(terms: Sequence[Term]) -> list[str]:
-    """Lines with the knots of all features, and a function that interpolates between knots."""
-    knots = {
-        place: (list(term.form.values[0]), list(term.form.levels[0]))
-        for place, term in enumerate(terms)
-        if isinstance(term.form, Quantile)
-    }
+def _quantile_lines(factors: Sequence[Term]) -> list[str]:
+    """Lines with the knots of all quantiles, and a function that interpolates between knots."""
+    knots = [(list(form.values[0]), list(form.levels[0])) for form in _quantiles_of(factors)]
     return [
-        "KNOTS = {",
-        *(f"    {place}: {pair!r}," for place, pair in knots.items()),
-        "}",
+        "KNOTS = (",
+        *(f"    {pair!r}," for pair in knots),
+        ")",
         "",
         "",
         "def quantile(x, knots):",
@@ -178,6 +175,11 @@ def _quantile_lines(terms: Sequence[Term]) -> list[str]:
     ]
 
 
+def _quantiles_of(factors: Sequence[Term]) -> list[Quantile]:
+    """The quantile scalings of factors, each once, as several products may have one of them."""
+    return list(dict.fromkeys(f.form for f in factors if isinstance(f.form, Quantile)))
+
+
 def _sum(
     terms: Sequence[Term],
     language: Language,
@@ -188,25 +190,38 @@ def _sum(
 ) -> str:
     """Write the score as a sum, with a line for every term."""
     parts, literal = [], language.literal
-    for place, term in enumerate(terms):
-        value = reference(term.name)
-        if term.is_indicator:
-            value = language.indicator(value)
-        elif term.missing is not None:
-            value = language.filled(value, _signed(term.missing, literal), term.origin)
-        else:
-            value = _less(value, term.origin, literal)
-        if isinstance(term.form, Log):
-            value = language.log(value)
-        elif isinstance(term.form, Hinge):
-            value = language.hinge(_beyond(value, term.form, literal))
-        elif term.form is not None:
-            value = f"quantile({value}, KNOTS[{place}])"
-        if term.is_scaled:
-            value = f"({value} - {_signed(term.mean, literal)}) / {literal(term.scale)}"
-        parts.append(f"{_signed(term.weight, literal)} * ({value})")
+    quantiles = _quantiles_of(factors_of(terms))
+    for term in terms:
+        factors = [term] if term.times is None else [term, term.times]
+        values = (f"({_value(each, language, reference, quantiles)})" for each in factors)
+        parts.append(" * ".join([_signed(term.weight, literal), *values]))
     text = f"\n{indent}+ ".join(parts) or literal(0.0)
     return f"(\n{indent}{text}\n    )" if wrap else text
+
+
+def _value(
+    term: Term,
+    language: Language,
+    reference: Callable[[str], str],
+    quantiles: Sequence[Quantile],
+) -> str:
+    """Write the scaled value of a feature; `quantiles` are those with knots, in order."""
+    value, literal = reference(term.name), language.literal
+    if term.is_indicator:
+        value = language.indicator(value)
+    elif term.missing is not None:
+        value = language.filled(value, _signed(term.missing, literal), term.origin)
+    else:
+        value = _less(value, term.origin, literal)
+    if isinstance(term.form, Log):
+        value = language.log(value)
+    elif isinstance(term.form, Hinge):
+        value = language.hinge(_beyond(value, term.form, literal))
+    elif term.form is not None:
+        value = f"quantile({value}, KNOTS[{quantiles.index(term.form)}])"
+    if term.is_scaled:
+        value = f"({value} - {_signed(term.mean, literal)}) / {literal(term.scale)}"
+    return value
 
 
 def _less(value: str, origin: float, literal: Callable[[float], str]) -> str:

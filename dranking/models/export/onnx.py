@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 
 from dranking.data.transforms import Hinge, Log
 from dranking.errors import UsageError
-from dranking.models.export.terms import Term
+from dranking.models.export.terms import Term, factors_of
 
 OPSET = 13
 
 
 def onnx(terms: Sequence[Term], name: str) -> bytes:
-    """Serialise a graph from ``features`` (n, n_features) float32 to ``scores`` (n,) float32.
+    """Serialise a graph from ``features`` (n, n_columns) float32 to ``scores`` (n,) float32.
 
     A missing value is NaN. Where the training subtracted origins, the features are float64.
-    The metadata entry ``features`` has the names of the features in the order of the columns.
+    The metadata entry ``features`` has the names of the features in the order of the columns: one
+    for each term, and then one for the second factor of each product.
 
     Raises
     ------
@@ -32,10 +33,13 @@ def onnx(terms: Sequence[Term], name: str) -> bytes:
     except ImportError as error:
         raise UsageError("ONNX needs the onnx package: pip install 'dranking[onnx]'.") from error
 
+    weights = np.array([term.weight for term in terms], dtype=np.float32)[:, None]
+    products = [place for place, term in enumerate(terms) if term.times is not None]
+    n_terms, terms = len(terms), factors_of(terms)
     constants = {
         "mean": np.array([term.mean for term in terms], dtype=np.float32),
         "scale": np.array([term.scale for term in terms], dtype=np.float32),
-        "weights": np.array([term.weight for term in terms], dtype=np.float32)[:, None],
+        "weights": weights,
         "columns": np.array([1], dtype=np.int64),
     }
     logged = np.array([isinstance(term.form, Log) for term in terms])
@@ -91,7 +95,14 @@ def onnx(terms: Sequence[Term], name: str) -> bytes:
     nodes += [
         helper.make_node("Sub", [value, "mean"], ["centred"]),
         helper.make_node("Div", ["centred", "scale"], ["scaled"]),
-        helper.make_node("MatMul", ["scaled", "weights"], ["column"]),
+    ]
+    value = "scaled"
+    if products:
+        value = "multiplied"
+        nodes += _product_nodes(helper)
+        constants |= _product_constants(n_terms, products)
+    nodes += [
+        helper.make_node("MatMul", [value, "weights"], ["column"]),
         helper.make_node("Squeeze", ["column", "columns"], ["scores"]),
     ]
     kind = TensorProto.DOUBLE if origins.any() else TensorProto.FLOAT
@@ -109,6 +120,28 @@ def onnx(terms: Sequence[Term], name: str) -> bytes:
     checker.check_model(model)
     content: bytes = model.SerializeToString()
     return content
+
+
+def _product_nodes(helper: Any) -> list[Any]:
+    """Nodes that multiply the scaled values of the terms by those of their second factors."""
+    return [
+        helper.make_node("Gather", ["scaled", "first_factors"], ["first"], axis=1),
+        helper.make_node("Gather", ["scaled", "second_factors"], ["gathered"], axis=1),
+        helper.make_node("Where", ["is_product", "gathered", "no_factor"], ["second"]),
+        helper.make_node("Mul", ["first", "second"], ["multiplied"]),
+    ]
+
+
+def _product_constants(n_terms: int, products: Sequence[int]) -> dict[str, NDArray[Any]]:
+    """Columns of the factors of each term; a term that is no product has its own as the second."""
+    second = np.arange(n_terms)
+    second[products] = n_terms + np.arange(len(products))
+    return {
+        "first_factors": np.arange(n_terms),
+        "second_factors": second,
+        "is_product": second >= n_terms,
+        "no_factor": np.array(1, dtype=np.float32),
+    }
 
 
 def _hinge_constants(terms: Sequence[Term]) -> dict[str, NDArray[Any]]:

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from dranking.data.column_forms import ColumnForms, Scaling, source_names
+from dranking.data.column_forms import ColumnForms, Scaling, forms_of, source_names
 from dranking.data.transforms import Form, Hinge, Log, Quantile, QueryMinMax, QueryRank
 from dranking.errors import UsageError, listed
 from dranking.models.linear.model import LinearModel
@@ -23,6 +23,8 @@ Bent: TypeAlias = Log | Quantile | Hinge
 
 class Term(NamedTuple):
     """The part of a score that comes from one feature: weight * (form(value) - mean) / scale.
+
+    Of a product, the two factors are terms: that of the first has the weight.
 
     Attributes
     ----------
@@ -39,6 +41,8 @@ class Term(NamedTuple):
         Whether the value is 1 where the feature is missing, and 0 elsewhere.
     origin
         The number that is subtracted from the feature first.
+    times
+        The other factor of a product, with the weight 1; None if there is none.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Term(NamedTuple):
     missing: float | None = None
     is_indicator: bool = False
     origin: float = 0.0
+    times: Term | None = None
 
     @property
     def is_scaled(self) -> bool:
@@ -75,14 +80,25 @@ def terms_of(model: LinearModel, names: Mapping[str, str] | None = None) -> list
     indicators = (
         [False] * len(names_there) if model.constants is None else model.constants.indicators
     )
-    return [
-        _term(name, weight, [_form_of(step, column) for step in model.transforms])._replace(
-            missing=_value_of_gap(model, column),
-            is_indicator=bool(indicators[column]),
-            origin=0.0 if model.constants is None else model.constants.origin_of_each[column],
+    of_each = [
+        _term(name, [_form_of(step, at) for step in model.transforms])._replace(
+            missing=_value_of_gap(model, at),
+            is_indicator=bool(indicators[at]),
+            origin=0.0 if model.constants is None else model.constants.origin_of_each[at],
         )
-        for column, (name, weight) in enumerate(zip(names_there, model.weights, strict=True))
+        for at, name in enumerate(names_there)
     ]
+    forms = forms_of(model.transforms)
+    columns = [(at,) for at in range(len(of_each))] if forms is None else forms.columns
+    return [
+        of_each[of[0]]._replace(weight=weight, times=of_each[of[1]] if of[1:] else None)
+        for of, weight in zip(columns, model.weights, strict=True)
+    ]
+
+
+def factors_of(terms: Sequence[Term]) -> list[Term]:
+    """The terms, and behind them the second factors of those that are products."""
+    return [*terms, *(term.times for term in terms if term.times is not None)]
 
 
 def _value_of_gap(model: LinearModel, column: int) -> float | None:
@@ -105,8 +121,8 @@ def _form_of(transform: Scaling, column: int) -> Form | None:
     return transform.restricted(np.array([column]))
 
 
-def _term(name: str, weight: float, steps: Sequence[Form | None]) -> Term:
-    """The term of one feature with these scalings, in order."""
+def _term(name: str, steps: Sequence[Form | None]) -> Term:
+    """The term of one feature with these scalings, in order, and the weight 1."""
     mean, scale, bent = 0.0, 1.0, None
     for place, step in enumerate(steps):
         if isinstance(step, QueryMinMax | QueryRank):
@@ -126,11 +142,19 @@ def _term(name: str, weight: float, steps: Sequence[Form | None]) -> Term:
         elif step is not None:
             mean += scale * (0.0 if step.mean is None else step.mean[0])
             scale *= step.scale[0]
-    return Term(name, weight, mean, scale, bent)
+    return Term(name, 1.0, mean, scale, bent)
 
 
 def check_forms(terms: Sequence[Term], engine: str, possible: tuple[type[Bent], ...]) -> None:
-    """Raise UsageError if an engine cannot compute the scaling of a feature, or an indicator."""
+    """Raise UsageError if an engine cannot compute a product, a scaling, or an indicator."""
+    products = [f"{term.name} * {term.times.name}" for term in terms if term.times is not None]
+    if products and not possible:
+        raise UsageError(
+            f"{engine} cannot compute products of features, and the model has {listed(products)}. "
+            "Export to vespa, onnx, sql or python, or train without products: dranking tune "
+            "--forms raw."
+        )
+    terms = factors_of(terms)
     told = [term.name for term in terms if term.is_indicator]
     if told and not possible:
         raise UsageError(
@@ -167,7 +191,7 @@ def other_than_zero(terms: Sequence[Term]) -> str:
     >>> other_than_zero([Term("rating", 1.0, 0.0, 1.0, missing=4.5), Term("age", 1.0, 0.0, 1.0)])
     'rating 4.5'
     """
-    values = (f"{term.name} {term.missing:g}" for term in terms if term.missing)
+    values = (f"{term.name} {term.missing:g}" for term in factors_of(terms) if term.missing)
     return listed(list(dict.fromkeys(values)))
 
 
@@ -179,6 +203,7 @@ def check_float32(terms: Sequence[Term], engine: str) -> None:
     UsageError
         If a weight or mean becomes infinite, or a scale infinite or 0.
     """
+    terms = factors_of(terms)
     numbers = np.array([term[1:4] for term in terms]).reshape(-1, 3)
     with np.errstate(over="ignore", under="ignore"):
         held = numbers.astype(np.float32)

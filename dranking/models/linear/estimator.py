@@ -16,7 +16,7 @@ from dranking.data.column_forms import Scaling, source_names
 from dranking.data.dataset import Dataset
 from dranking.data.forms_dataset import before_scaling
 from dranking.data.scaling import Normalize, scaled
-from dranking.data.steps import Steps, origins_by_column
+from dranking.data.steps import Steps, origins_by_column, restricted_steps
 from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import is_dask, is_table
 from dranking.engine.choose_executor import get_executor
@@ -279,11 +279,10 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         """The result of `to_model` without its warning: a model of the columns that `fit` took."""
         self._check_fitted()
         used = np.flatnonzero(self.coef_)
-        model = LinearModel(
-            feature_names=tuple(self.feature_names_[i] for i in used),
-            weights=tuple(self.coef_[used].tolist()),
-            constants=None if self._constants is None else self._constants.restricted(used),
-            transforms=tuple(t.restricted(used) for t in self._transforms),
+        model = LinearModel.of_steps(
+            [self.feature_names_[i] for i in used],
+            self.coef_[used].tolist(),
+            restricted_steps(self._needed_steps, used),
             provenance={
                 "ranker": type(self).__name__,
                 "parameters": json_ready(self.get_params(deep=False)),

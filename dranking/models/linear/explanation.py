@@ -13,6 +13,7 @@ from scipy import sparse
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
+from dranking.data.steps import restricted_steps
 from dranking.data.tables.any_table import is_dask
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.map_blocks import map_blocks
@@ -114,7 +115,7 @@ def explained_blocks(
 ) -> Iterator[tuple[QueryBlock, NDArray[np.float64]]]:
     """Yield blocks and the contributions to their scores, in order; zeros are numbers, too."""
     used = _used(model)
-    steps = tuple(step.restricted(used) for step in model.preparation)
+    steps = restricted_steps(model.preparation, used)
     columns, missing = locate_features(used_names(model), steps, dataset)
     yield from map_blocks(
         _explain_block,

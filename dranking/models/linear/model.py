@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 import dranking
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_constants import ColumnConstants, NullPolicy, ValueRule, check_permitted
-from dranking.data.column_forms import Transform
+from dranking.data.column_forms import Transform, forms_of
 from dranking.data.dataset import Dataset
-from dranking.data.steps import Steps
+from dranking.data.steps import Steps, constants_of, scalings_of
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, problems_in
@@ -75,7 +75,8 @@ class LinearModel(BaseModel):
         One finite number for each feature.
     constants
         The value of each of `feature_names` that stands for a missing one, before the scalings: as
-        fitted to the training data. For a form of a feature, the value of the feature. None if the
+        fitted to the training data. For a form of a feature, the value of the feature; where some
+        features are products, a value for each of the forms that they are made of. None if the
         training data permitted no missing value; a missing value is an error then.
     transforms
         Scalings that the features need, in order; restricted to `feature_names`.
@@ -105,8 +106,10 @@ class LinearModel(BaseModel):
             raise ValueError(f"weights has {len(self.weights)} entries for {n} feature_names")
         if len(set(self.feature_names)) != n:
             raise ValueError("feature_names has a name twice")
-        if self.constants is not None and self.constants.n_features != n:
-            raise ValueError(f"constants has {self.constants.n_features} values, not {n}")
+        forms = forms_of(self.transforms)
+        n_values = n if forms is None else len(forms.forms)
+        if self.constants is not None and self.constants.n_features != n_values:
+            raise ValueError(f"constants has {self.constants.n_features} values, not {n_values}")
         for transform in self.transforms:
             if transform.n_features not in (None, n):
                 raise ValueError(
@@ -114,10 +117,38 @@ class LinearModel(BaseModel):
                 )
         return self
 
+    @classmethod
+    def of_steps(
+        cls,
+        feature_names: Sequence[str],
+        weights: Sequence[float],
+        steps: Steps,
+        provenance: Mapping[str, Any] | None = None,
+    ) -> LinearModel:
+        """The model of features to which steps lead from raw values."""
+        return cls(
+            feature_names=tuple(feature_names),
+            weights=tuple(weights),
+            constants=constants_of(steps),
+            transforms=scalings_of(steps),
+            provenance=dict(provenance or {}),
+        )
+
     @property
     def preparation(self) -> Steps:
         """The filling and the scalings that the features need, in order."""
         return self.transforms if self.constants is None else (self.constants, *self.transforms)
+
+    def of_factors(self, values: Sequence[Any]) -> list[Any]:
+        """For each feature, its one of the `values` of all forms; for a product, both as text."""
+        forms = forms_of(self.transforms)
+        if forms is None or not forms.factors or not values:
+            return list(values)
+        texts = [value if isinstance(value, str) else f"{value:.6g}" for value in values]
+        return [
+            "; ".join(texts[i] for i in of) if len(of) > 1 else values[of[0]]
+            for of in forms.factors
+        ]
 
     def __repr__(self) -> str:
         """The features of the largest weights; the whole model is `to_json`."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.query_hashes import Words, feature_digests, id_hashes
+from dranking.data.steps import restricted_steps
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.metrics.overlap import Overlap
@@ -119,9 +120,7 @@ def _hashes(
         ids = id_hashes(dataset.query_ids(), key)
         return ids, np.zeros_like(ids)
     at = np.array([model.feature_names.index(name) for name in features], dtype=np.intp)
-    constants = None if model.constants is None else model.constants.restricted(at)
-    scalings = tuple(transform.restricted(at) for transform in model.transforms)
-    steps = scalings if constants is None else (constants, *scalings)
+    steps = restricted_steps(model.preparation, at)
     columns, missing = locate_features(tuple(features), steps, dataset)
     parts = map_blocks(
         _of_block,

@@ -14,7 +14,15 @@ from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import Scaling, forms_of, source_names
 from dranking.data.dataset import Dataset, check_features_there
-from dranking.data.steps import Filling, Steps, constants_of, filled_of, missing_steps, scalings_of
+from dranking.data.steps import (
+    Filling,
+    Steps,
+    constants_of,
+    filled_of,
+    missing_steps,
+    restricted_steps,
+    scalings_of,
+)
 from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table, with_columns
 from dranking.data.tables.feature_names import default_feature_names
@@ -83,34 +91,32 @@ def prepared_rows(
             "X[None, :] is one document."
         )
     qid = aligned(X, qid=qid)["qid"]
+    of_used, needed = [names[i] for i in used.tolist()], restricted_steps(steps, used)
     if is_table(X):
         # Tables of filled values have the features that tell of gaps; others have their sources.
-        likely = [*source_names(names, steps), *source_names(names, scalings_of(steps))]
-        read_by_name = [likely[i] for i in [*used, *(used + len(names))]]
-        vectors = map(vector_of, read_by_name)
-        X = spread_table(as_table(with_columns(X, [*read_by_name, *vectors])))
-    record = _record_of(X, names, steps, used)
+        likely = [*source_names(of_used, needed), *source_names(of_used, scalings_of(needed))]
+        X = spread_table(as_table(with_columns(X, [*likely, *map(vector_of, likely)])))
+    record = _record_of(X, of_used, needed)
     is_filled = filled_of(record) is not None
     # Several columns of a model may be forms of one feature.
-    sources = source_names(names, scalings_of(steps) if is_filled else steps)
-    columns = {name: i for i, name in enumerate(dict.fromkeys(sources))}
-    wanted = np.array([columns[sources[i]] for i in used.tolist()], dtype=np.intp)
+    every = source_names(names, scalings_of(steps) if is_filled else steps)
+    sources = list(source_names(of_used, scalings_of(needed) if is_filled else needed))
+    columns = {name: i for i, name in enumerate(dict.fromkeys(every))}
+    wanted = np.array([columns[name] for name in sources], dtype=np.intp)
     read, places = np.unique(wanted, return_inverse=True)
     X, present = _used_columns(X, list(columns), read, model)
-    present = tuple(step.restricted(places) for step in present)
-    needed = tuple(step.restricted(used) for step in steps)
+    present = restricted_steps(present, places)
     constants = constants_of(needed)
     # Rows are refused where their values are read, with their place, unless the model fills gaps.
     nullable = np.zeros(len(read), dtype=np.bool_)
     if constants is not None:
         np.logical_or.at(nullable, places, constants.gaps)
-    at_used = [sources[i] for i in used.tolist()]
     origins = np.zeros(len(read))
     if constants is not None and constants_of(record) is None:
         origins[places] = constants.origin_of_each
         subtracted = ColumnConstants.of_origins(constants.origin_of_each)
         present = present if subtracted is None else (subtracted, *present)
-    missing = missing_steps(at_used, needed, present, has_nulls=bool(nullable.any()))
+    missing = missing_steps(sources, needed, present, has_nulls=bool(nullable.any()))
     if qid is None and any(each.of_query for each in missing):
         raise UsageError(
             f"{model} scales the features of each query by its documents: pass qid=, the "
@@ -141,24 +147,22 @@ def _column(X: Any, name: str) -> Any:
     return table[name]
 
 
-def _record_of(X: Any, names: Sequence[str], steps: Steps, used: NDArray[np.intp]) -> Steps:
+def _record_of(X: Any, names: Sequence[str], steps: Steps) -> Steps:
     """The steps, without their features, that a table records; raw ones must hold no indicators."""
     if not is_table(X):
         return ()
     record = recorded_steps([("the table", X.schema)], ())
     if filled_of(record) is None:
-        _check_no_indicators(names, steps, used, X.column_names)
+        _check_no_indicators(names, steps, X.column_names)
     return record
 
 
-def _check_no_indicators(
-    names: Sequence[str], steps: Steps, used: NDArray[np.intp], columns: Collection[str]
-) -> None:
+def _check_no_indicators(names: Sequence[str], steps: Steps, columns: Collection[str]) -> None:
     """Raise DataError if raw columns have the name of an indicator that a model makes itself."""
-    made, of = source_names(names, scalings_of(steps)), source_names(names, steps)
-    there = [i for i in used.tolist() if made[i] != of[i] and made[i] in columns]
+    pairs = zip(source_names(names, scalings_of(steps)), source_names(names, steps), strict=True)
+    there = [(name, source) for name, source in pairs if name != source and name in columns]
     if there:
-        name, source = made[there[0]], of[there[0]]
+        name, source = there[0]
         raise DataError(
             f"the table has a column {name!r}, and the model makes this feature itself: it is 1 "
             f"where {source!r} lacks a value. Give the raw table without that column. If dranking "
@@ -202,8 +206,7 @@ def _lazy_scores(
 ) -> Any:
     """Scores of a dask DataFrame or array, see `table_scores`; lazy, with the partitions of `X`."""
     used = np.flatnonzero(weights)
-    wanted = [names[i] for i in used.tolist()]
-    needed = tuple(step.restricted(used) for step in steps)
+    wanted, needed = [names[i] for i in used.tolist()], restricted_steps(steps, used)
     if qid is not None:
         raise by_partition(model)
     columns = columns_of_collection(X, model, names, steps, used)
@@ -232,12 +235,12 @@ def columns_of_collection(
     DataError
         If columns are missing, or an array has another number of columns.
     """
-    needed = tuple(step.restricted(used) for step in steps)
+    of_used, needed = [names[i] for i in used.tolist()], restricted_steps(steps, used)
     if any(each.of_query for each in needed):
         raise by_partition(model)
-    sources = list(dict.fromkeys(source_names([names[i] for i in used.tolist()], needed)))
+    sources = list(dict.fromkeys(source_names(of_used, needed)))
     if is_dask_frame(X):
-        _check_no_indicators(names, steps, used, set(map(str, X.columns)))
+        _check_no_indicators(of_used, needed, set(map(str, X.columns)))
         check_features_there(sources, set(map(str, X.columns)))
         # A table without columns would have no rows.
         return sources or [str(name) for name in X.columns[:1]]
@@ -266,7 +269,8 @@ def locate_features(
         Names of the features, in the order of the returned columns.
     steps
         Steps that the features need, restricted to these features. If they are forms of features,
-        and the data is raw, the columns are those of the raw features, one of them for each form.
+        and the data is raw, the columns are those of the raw features, one of them for each form
+        of which the features are made.
 
     Raises
     ------
@@ -274,12 +278,11 @@ def locate_features(
         If features are missing, the data has another scaling or other values for missing ones, or
         rows of a query lie apart and its features need a scaling by all documents of the query.
     """
-    if forms_of(dataset.transforms) is None:
-        is_filled = filled_of(dataset.preparation) is not None
-        names = source_names(names, scalings_of(steps) if is_filled else steps)
-    columns = dataset.columns_of(names)
-    present = tuple(step.restricted(columns) for step in dataset.preparation)
-    missing = missing_steps(names, steps, present, dataset.has_nulls)
+    is_filled = filled_of(dataset.preparation) is not None
+    sources = source_names(names, scalings_of(steps) if is_filled else steps)
+    columns = dataset.columns_of(sources if forms_of(dataset.transforms) is None else names)
+    present = restricted_steps(dataset.preparation, columns)
+    missing = missing_steps(sources, steps, present, dataset.has_nulls)
     within = [each.kind for each in missing if each.of_query]
     if within:
         dataset.check_whole_queries(

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.data.column_forms import source_names
+from dranking.data.column_forms import forms_of, source_names
 from dranking.data.dataset import Dataset
 from dranking.errors import UsageError, listed
 from dranking.models.linear.checks import check_positive
@@ -130,8 +130,8 @@ def feature_costs(
     Raises
     ------
     UsageError
-        If a cost is missing, negative or not a number, features of a group differ in cost, or
-        groups or a budget are given without costs.
+        If a cost is missing, negative or not a number, features of a group differ in cost, groups
+        or a budget are given without costs, or columns are products.
     """
     if costs is None:
         for name, value in (("feature_groups", groups), ("budget", budget)):
@@ -140,6 +140,12 @@ def feature_costs(
         return None
     if budget is not None:
         check_positive("budget", budget)
+    forms = forms_of(dataset.transforms)
+    if forms is not None and forms.factors:
+        raise UsageError(
+            "feature_costs are costs of single features, and a product takes two: leave the form "
+            "product out."
+        )
     columns = source_names(dataset.feature_names, dataset.transforms)
     names = list(dict.fromkeys(columns))
     values = _in_order("feature_costs", costs, names)

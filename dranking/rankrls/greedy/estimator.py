@@ -6,7 +6,7 @@ Ranking Models, SIGIR 2010 workshop; in the form that THEORY.md beside this file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.column_constants import ValueRule
-from dranking.data.column_forms import forms_of
 from dranking.data.dataset import Dataset
-from dranking.data.forms_dataset import FormName, with_forms
+from dranking.data.forms_dataset import FormName
 from dranking.engine.executor import Executor
-from dranking.engine.map_blocks import blocks_on
 from dranking.engine.tiles import Traffic
 from dranking.errors import (
     SCALE,
@@ -33,6 +31,7 @@ from dranking.files.places import AnyPlace
 from dranking.models.linear.estimator import feature_indices
 from dranking.models.linear.feature_selection import SelectingRanker
 from dranking.models.linear.options import Options
+from dranking.rankrls.greedy.candidates import forbidden_columns, with_candidates
 from dranking.rankrls.greedy.costs import CostValues, feature_costs
 from dranking.rankrls.greedy.options import Costs, Forms, Passes, Rescore, Search
 from dranking.rankrls.greedy.path import SearchName, Selection, SelectionPath, SelectionRules
@@ -224,7 +223,7 @@ class GreedyRankRLS(GreedyRanker):
         self, X: Any, y: Any, qid: Any, query_weights: Any, null: ValueRule, executor: Executor
     ) -> Dataset:
         dataset = super()._training_data(X, y, qid, query_weights, null, executor)
-        return with_forms(dataset, Forms.of(self.forms).names, blocks_on(executor))
+        return with_candidates(dataset, Forms.of(self.forms).names, executor, self.forbidden)
 
     def _fit(self, dataset: Dataset, executor: Executor) -> Array:
         search = Search.of(self.search)
@@ -267,17 +266,6 @@ class GreedyRankRLS(GreedyRanker):
             "picks_without_gain": [self.path_.kept[r][-1] for r in self.path_.without_gain],
             "unproven_picks": [self.path_.kept[r][-1] for r in self.path_.unproven],
         }
-
-
-def forbidden_columns(dataset: Dataset, features: Sequence[int | str]) -> list[int]:
-    """Indices of columns that are named by index or by name, or whose raw feature is named."""
-    forms = forms_of(dataset.transforms)
-    if forms is None or isinstance(features, str) or not isinstance(features, Iterable):
-        return feature_indices(dataset, features, "forbidden")
-    features = list(features)
-    of_raw = [i for i, source in enumerate(forms.sources) if source in features]
-    others = [feature for feature in features if feature not in forms.sources]
-    return [*of_raw, *feature_indices(dataset, others, "forbidden")]
 
 
 SMALL_ERROR = 1e-4

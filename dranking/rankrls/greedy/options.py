@@ -105,11 +105,13 @@ class Forms(Options):
     ----------
     names
         "raw", "log", "query-minmax", "rank", "standard", "quantile", "hinge"; see
-        `dranking.data.forms_dataset.with_forms`. A form is named like ``log(f12)``. Forms are
-        computed when blocks are read: data, memory and time are those of as many features as there
-        are forms.
+        `dranking.data.forms_dataset.with_forms`. A form is named like ``log(f12)``. With "product",
+        also products of two columns such as ``f3 * log(f12)``; see
+        `dranking.rankrls.greedy.candidates.with_candidates`. Forms are computed when blocks are
+        read: data, memory and time are those of as many features as there are forms.
     per_feature
-        Largest number of forms of one feature that are selected, beside any number of hinges.
+        Largest number of forms of one feature that are selected, beside any number of hinges and
+        products.
     """
 
     names: Sequence[FormName] = ("raw",)

@@ -41,10 +41,12 @@ class SelectionRules:
     rescoring
         Pick among the best candidates by this measure; None means by the squared error.
     forms_per_feature
-        Largest number of forms of one feature that are selected together, beside any hinges.
+        Largest number of forms of one feature that are selected together, beside any hinges
+        and products.
     features_of
         (n_columns,) for data whose columns are forms of features, the number of the feature of each
-        column, and a number of its own for each hinge; None where each column is a feature.
+        column, and a number of its own for each hinge and product; None where each column is a
+        feature.
         `for_data` sets the numbers.
     """
 
@@ -67,10 +69,13 @@ class SelectionRules:
         forms = forms_of(dataset.transforms)
         if forms is None:
             return self
-        # Several hinges are one function of a feature, so that each of them counts by itself.
+        # Several hinges are one function of a feature, so that each of them counts by itself; so
+        # does each product.
         keys = [
-            (source, column if isinstance(form, Hinge) else None)
-            for column, (source, form) in enumerate(zip(forms.sources, forms.forms, strict=True))
+            (forms.sources[of[0]], None)
+            if len(of) == 1 and not isinstance(forms.forms[of[0]], Hinge)
+            else column
+            for column, of in enumerate(forms.columns)
         ]
         numbers = {key: i for i, key in enumerate(dict.fromkeys(keys))}
         features_of = np.array([numbers[key] for key in keys], dtype=np.intp)

@@ -11,9 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
-from dranking.data.column_forms import source_names
+from dranking.data.column_forms import forms_of, source_names
 from dranking.data.dataset import Dataset, View
-from dranking.data.steps import Filling, Steps, constants_of, origins_by_column
+from dranking.data.steps import (
+    Filling,
+    Steps,
+    constants_of,
+    origins_by_column,
+    restricted_steps,
+    scalings_of,
+)
 from dranking.data.tables.any_table import is_dask, is_dask_frame
 from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.choose_executor import get_executor
@@ -198,7 +205,7 @@ class _Model:
         self.sources = source_names(ranker.feature_names_, ranker._needed_steps)
         self.origins = origins_by_column(ranker.feature_names_, ranker._needed_steps)
         self.of_all = (self.name, ranker.feature_names_, ranker._needed_steps)
-        self.steps = tuple(step.restricted(used) for step in ranker._needed_steps)
+        self.steps = restricted_steps(ranker._needed_steps, used)
 
     @property
     def may_miss(self) -> bool:
@@ -234,10 +241,10 @@ class ModelColumns(View):
     ) -> None:
         super().__init__(source)
         self.feature_names = tuple(names)
-        present = tuple(t.restricted(columns) for t in source.transforms)
-        added = (step for step in missing if not isinstance(step, Filling))
-        self.transforms = (*present, *added)
-        self.constants = None if source.constants is None else source.constants.restricted(columns)
+        present = restricted_steps(source.preparation, columns)
+        added = tuple(step for step in missing if not isinstance(step, Filling))
+        self.transforms, self.constants = (*scalings_of(present), *added), constants_of(present)
+        self._forms = forms_of(added)
         self.has_nulls = False
         self._columns, self._missing = columns, missing
 
@@ -246,16 +253,22 @@ class ModelColumns(View):
         """Sizes of each block; the values of some sparse columns are counted as all of them."""
         if self.is_sparse:
             return self._source.blocks
-        n_columns = len(self._columns)
-        return tuple(replace(b, n_values=b.n_documents * n_columns) for b in self._source.blocks)
+        n = self.n_features
+        return tuple(replace(b, n_values=b.n_documents * n) for b in self._source.blocks)
 
     def _needed(self, columns: Columns | None) -> Columns:
-        return self._columns if columns is None else self._columns[columns]
+        at = self._before_forms(columns)
+        return self._columns if at is None else self._columns[at]
 
     def _made(self, index: int, block: QueryBlock, columns: Columns | None) -> QueryBlock:
-        for transform in self._missing:
-            block = transform.apply(block, columns)
+        for step in self._missing:
+            is_filling = isinstance(step, Filling)
+            block = step.apply(block, self._before_forms(columns) if is_filling else columns)
         return block
+
+    def _before_forms(self, columns: Columns | None) -> Columns | None:
+        """Positions of the features of which some columns of the view are forms or products."""
+        return columns if self._forms is None else self._forms.forms_at(columns)
 
 
 def _fitted(

@@ -37,5 +37,5 @@ Modules: `per_query` (in memory), `query_times`, `manifest`, `query_tables`, `bl
 `merged_queries`, `write_append_expire` (changes, under a lock file).
 
 Limits: uncompressed, 8 (n_features + 3) n_features bytes per query; one process changes a store at
-a time, and a reader that finds the store changed since it was opened raises DataError.
+a time, and readers go on with what was there when they opened it.
 """

@@ -1,6 +1,7 @@
-"""`dranking compare` of several runs beside judgements."""
+"""`dranking compare` and `report` of several runs beside judgements."""
 
 import json
+import re
 
 import pytest
 
@@ -47,6 +48,47 @@ def test_the_command_and_python_have_the_same_figures(dranking, runs):
     assert code == 0
     assert json.loads(out) == json.loads(json.dumps(found.as_json()))
     assert found["p@1"].rankers[0].better_than == ("poor.run", "worse.run")
+
+
+def test_a_report_of_several_rankers_and_of_one(dranking, runs, tmp_path):
+    paths, qrels = runs
+    page = tmp_path / "page.html"
+    call = "--output", page, "--metric", "map,p@1", "--overwrite", "--json"
+    code, out, err = dranking("report", *paths, qrels, *call)
+    assert code == 0, err
+    assert json.loads(out) == {"output": str(page), "trained_on": {}}
+    text = page.read_text()
+    cells = [re.findall("<td[^>]*>(.*?)</td>", row) for row in re.findall("<tr>(.*?)</tr>", text)]
+    assert ["a", "good.run", "1.0000 bc", "1.0000 bc"] in cells
+    assert ["b", "poor.run", "0.3333", "0.0000"] in cells
+    assert [row[-1] for row in cells if row[:1] == ["b - c"]] == ["0 / 30 / 0"] * 2
+    assert [row[-1] for row in cells if row[:1] == ["a - c"]] == ["30 / 0 / 0"] * 2
+    assert ["q0", "1.0000", "0.3333", "0.3333"] in cells
+    assert text.count("<svg") == 4
+    assert "judged and not retrieved (missed): 0" in text
+    code, out, err = dranking("report", paths[1], qrels, *call)
+    assert code == 0, err
+    assert ">MAP</td>" in page.read_text()
+    values = [
+        "evaluate",
+        paths[0],
+        qrels,
+        "--metrics",
+        "map",
+        "--per-query",
+        tmp_path / "p.parquet",
+    ]
+    assert dranking(*values)[0] == 0
+    assert dranking("report", tmp_path / "p.parquet", "--output", tmp_path / "p.html")[0] == 0
+    assert "30 queries, judged under the trec convention" in (tmp_path / "p.html").read_text()
+    for options, said in [
+        ((paths[0], qrels, "--champion", paths[1]), "--champion and --train go with one linear"),
+        ((paths[0],), "and DATA behind it, are needed"),
+        (("m.json", tmp_path, "-l", "2"), "--relevance-level and --gain have no effect on the"),
+    ]:
+        code, _, err = dranking("report", *options, "--output", tmp_path / "other.html")
+        assert code == 2
+        assert said in " ".join(err.split())
 
 
 @pytest.mark.parametrize(

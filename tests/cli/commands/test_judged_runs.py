@@ -51,6 +51,15 @@ def test_a_run_is_evaluated_on_judgements(dranking, files, tmp_path):
     assert code == 0
     code, out, _ = dranking(*call, "--gain", "0,1,3")
     assert "59 queries, trec, gains 0 1 3 convention" in out
+    table = tmp_path / "gains.csv"
+    table.write_text("grade,gain\n1,1\n2,3\n")
+    outputs = [dranking(*call, "--gain", g, "--json")[1] for g in ("0,1,3", "1=1,2=3", table)]
+    assert len({*outputs}) == 1
+    table.write_text("grade,gain\n1,1,1\n")
+    for gains, said in ((table, "gains.csv:2: a line is a grade"), ("1=1,1=2", "has two gains")):
+        code, _, err = dranking(*call, "--gain", gains)
+        assert code == 2
+        assert said in " ".join(err.split())
     assert "judged queries that are not in the run (left out): 1" in out
 
 
@@ -71,6 +80,11 @@ def test_what_is_no_run_beside_judgements(dranking, files, tmp_path):
     code, _, err = dranking("evaluate", run, qrels, "--scheduler", "local", "--qrels", qrels)
     assert code == 2
     assert "--qrels, --scheduler: has no effect on a run beside judgements" in err
+    on_cluster = "--cluster", "n_workers=1", "--performance-report", tmp_path / "page.html"
+    for call in (("evaluate", run, qrels), ("compare", run, run, qrels)):
+        code, _, err = dranking(*call, *on_cluster)
+        assert code == 2
+        assert "--cluster, --performance-report: has no effect on a run beside" in err
     near = tmp_path / "near.csv"
     near.write_text("query_id,doc_id,relevance,comment\nq1,d1,1,x\n")
     code, _, err = dranking("evaluate", run, near)

@@ -57,8 +57,9 @@ def simple_block(n_features=3, sizes=(2, 1), first_id=10, is_sparse=False, **fie
 
 
 def everything_in(folder):
-    """Content of all files by their path in the folder."""
-    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    """Content of all files by their path in the folder; lock files stay, and do not count."""
+    files = [file for file in folder.rglob("*") if file.is_file() and file.suffix != ".lock"]
+    return {file: file.read_bytes() for file in files}
 
 
 def data_sets(is_sparse=False):

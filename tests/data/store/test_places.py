@@ -2,8 +2,6 @@
 
 import pickle
 import secrets
-import threading
-from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +18,6 @@ from dranking.data.transforms import QueryMinMax
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.files.places import as_place, is_local
-from dranking.files.writing import commit
-from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.commit import begin_directory
 from dranking.rankrls.leave_query_out.memory_plan import Needs
 from tests.data.store.blocks import assert_same, simple_block
@@ -224,27 +220,3 @@ def test_query_ids_are_fetched_without_documents():
             dataset.path.fs.rm_file(file)
     expected = [query for block in blocks for query in block.query_ids.to_pylist()]
     assert StoredDataset(place).query_ids().to_pylist() == expected
-
-
-def test_an_overwrite_waits_for_the_end_of_an_append(tmp_path, monkeypatch):
-    """Between the comparison and the manifest of an append, no overwrite takes its place."""
-    write_dataset(blocks_of(2), tmp_path / "d")
-    write_manifest, others = atomic_write, []
-
-    def overwrite():
-        write_dataset(blocks_of(3), tmp_path / "d", overwrite=True)
-
-    def while_another_begins(*arguments, **options):
-        monkeypatch.setattr(commit, "atomic_write", write_manifest)
-        others.append(threading.Thread(target=overwrite))
-        others[0].start()
-        others[0].join(0.5)
-        write_manifest(*arguments, **options)
-
-    monkeypatch.setattr(commit, "atomic_write", while_another_begins)
-    with suppress(DataError):  # what was appended may be overwritten before it is opened
-        write_dataset(blocks_of(1), tmp_path / "d", append=True)
-    others[0].join()
-    stored = StoredDataset(tmp_path / "d")
-    assert [block.n_documents for block in stored.read_blocks(0, stored.n_blocks)]
-    assert stored.n_blocks == 3

@@ -153,7 +153,7 @@ def test_a_local_cluster_does_not_wait_for_its_workers_to_stop(caplog):
         os.kill(stopped, signal.SIGSTOP)
         os.kill(killed, signal.SIGKILL)
         assert not working.done()
-        assert executor.client.cluster.scheduler.worker_ttl == 20  # seconds; 300 of Dask
+        assert executor.client.cluster.scheduler.worker_ttl == 60  # seconds; 300 of Dask
     assert "has not stopped" not in caplog.text
     for pid in pids.values():
         with pytest.raises(ProcessLookupError):

@@ -74,6 +74,7 @@ def jobs_in(folder):
     model = LinearModel(feature_names=data[0].feature_names, weights=(1.0, 2.0))
     workers, threads = AsWorkers(1), ThreadExecutor(1)
     ingest = partial(dr.ingest, first, executor=workers)
+    scores = partial(dr.write_scores, model, data[0], executor=threads)
     statistics = partial(dr.build_statistics, data[0], executor=threads)
     of_two = partial(dr.build_statistics, dr.from_arrays(X, y, q), executor=threads)
     click_log = partial(ClickLog, salt="00" * 16)
@@ -97,7 +98,12 @@ def jobs_in(folder):
             lambda place: dr.expire_statistics(place, blocks=[0]),
             lambda place: (of_two(place), dr.append_queries(place, data[1], executor=threads)),
         ),
-        "scores": Job(partial(dr.write_scores, model, data[0], executor=threads)),
+        "scores": Job(scores),
+        "overwrite scores": Job(
+            partial(scores, overwrite=True),
+            partial(dr.write_scores, model, data[1], executor=threads),
+            True,
+        ),
         "clicks": Job(clicks),
         "append to clicks": Job(
             partial(build_clicks, logs[1:], log=click_log(), append=True, executor=threads), clicks
@@ -113,7 +119,8 @@ def jobs_in(folder):
 
 NAMES = (
     *("ingest", "ingest on threads", "overwrite", "append", "statistics", "append to statistics"),
-    *("expire statistics", "scores", "clicks", "append to clicks", "arrays", "overwrite arrays"),
+    *("expire statistics", "scores", "overwrite scores", "clicks", "append to clicks"),
+    *("arrays", "overwrite arrays"),
 )
 
 

@@ -63,7 +63,8 @@ def test_compare__figures():
 
 def test_compare__interval_does_not_depend_on_the_other_measures():
     a, b = random_tables()
-    alone = compare_values(PerQuery(a.query_ids, {"auc": a.values["auc"]}), b, n_resamples=300)
+    with pytest.warns(ComparisonWarning, match=r"is not compared: map \(not in A\)"):
+        alone = compare_values(PerQuery(a.query_ids, {"auc": a.values["auc"]}), b, n_resamples=300)
     together = compare_values(a, b, n_resamples=300)["auc"]
     assert (alone["auc"].low, alone["auc"].high) == (together.low, together.high)
     assert alone["auc"].p_holm == together.p_value
@@ -91,7 +92,7 @@ def test_compare__the_same_model_twice():
 
 
 def test_compare__one_query_has_no_interval():
-    with pytest.warns(ComparisonWarning, match="^1 queries count for map: intervals of fewer"):
+    with pytest.warns(ComparisonWarning, match="^1 query counts for map: intervals of fewer"):
         entry = compare_values(table([7], map=[0.75]), table([7], map=[0.5]), n_resamples=100)[
             "map"
         ]
@@ -112,7 +113,8 @@ def test_compare__warns_of_the_measure_with_the_fewest_queries():
         compare_values(a, b, n_resamples=10)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        compare_values(table(ids, auc=np.ones(20)), b, n_resamples=10)
+        alone = PerQuery(b.query_ids, {"auc": b.values["auc"]})
+        compare_values(table(ids, auc=np.ones(20)), alone, n_resamples=10)
 
 
 def test_compare_rows__an_id_may_come_twice():
@@ -190,7 +192,7 @@ def test_compare__other_conventions():
 
 
 def test_compare__nothing_to_compare():
-    with pytest.raises(UsageError, match="no measure in common: map against auc"):
+    with pytest.raises(UsageError, match="no measure in common: A has map; B has auc"):
         compare_values(table([1], map=[0]), table([1], auc=[0]))
     with pytest.raises(DataError, match="map: no query counts for both"):
         compare_values(table([1], map=[NAN]), table([1], map=[0]))

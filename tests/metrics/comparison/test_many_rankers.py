@@ -17,6 +17,7 @@ from dranking.metrics.comparison.randomised_tests import (
     sign_flip_tests,
     tukey_hsd,
 )
+from dranking.metrics.comparison.significance import measure_interval
 from dranking.metrics.per_query import PerQuery
 
 pytestmark = pytest.mark.filterwarnings("ignore::dranking.errors.ComparisonWarning")
@@ -63,13 +64,44 @@ def test_all_pairs_have_the_figures_of_two_rankers_and_one_correction():
         assert pairs == list(combinations(found.rankers, 2))
         for pair in found[name].pairs:
             two = dr.compare(rankers[pair.a], rankers[pair.b], **drawn)[name]
-            assert (pair.difference, pair.low, pair.high) == (two.difference, two.low, two.high)
+            found_ends, ends = (pair.difference, pair.low, pair.high), (two.low, two.high)
+            assert found_ends == pytest.approx((two.difference, *ends), rel=1e-9, abs=1e-12)
             # Five standard errors of a share of 400 random signs.
             assert pair.p_value == pytest.approx(two.p_permutation, abs=5 * 0.5 / 400**0.5)
             assert (pair.wins, pair.ties, pair.losses) == (two.wins, two.ties, two.losses)
             p_values.append(pair.p_value)
     adjusted = [pair.p_adjusted for name in names for pair in found[name].pairs]
     np.testing.assert_allclose(adjusted, plain_holm(p_values), rtol=1e-12)
+
+
+def test_too_many_rankers_are_refused_before_any_is_measured():
+    rankers = {f"r{i}": "no such feature" for i in range(27)}
+    for options, said in [({}, "rankers is 27; 2 to 26"), ({"test": "t"}, "test is 't'")]:
+        with pytest.raises(UsageError, match=said):
+            dr.compare_rankers(rankers, "no such data", **options)
+
+
+def test_queries_of_different_weights_have_the_intervals_of_two_rankers():
+    weights = np.random.default_rng(1).lognormal(size=40)
+    rankers = {
+        name: PerQuery(one.query_ids, {"map": one.values["map"]}, weights)
+        for name, one in random_rankers(3).items()
+    }
+    entry = compare_ranker_values(rankers, seed=2, n_resamples=300)["map"]
+    for pair in entry.pairs:
+        two = dr.compare(rankers[pair.a], rankers[pair.b], seed=2, n_resamples=300)["map"]
+        assert (pair.low, pair.high) == pytest.approx((two.low, two.high), rel=1e-9, abs=1e-12)
+    for one, table_of in zip(entry.rankers, rankers.values(), strict=True):
+        ends = measure_interval(table_of.values["map"], weights, seed=2, n_resamples=300)
+        assert (one.low, one.high) == pytest.approx(ends, rel=1e-9)
+
+
+def test_a_measure_that_a_ranker_lacks_is_named():
+    rankers = random_rankers(3)
+    rankers["r1"] = PerQuery(rankers["r1"].query_ids, {"map": rankers["r1"].values["map"]})
+    with pytest.warns(ComparisonWarning, match=r"pairwise_error \(not in r1\)"):
+        found = compare_ranker_values(rankers, n_resamples=10)
+    assert [entry.metric for entry in found.metrics] == ["map"]
 
 
 def test_a_ranker_is_better_where_the_adjusted_p_value_is_below_the_level():
@@ -185,7 +217,7 @@ def test_p_values_of_tukeys_test_are_those_of_all_metrics_together():
 @pytest.mark.parametrize(
     ("rankers", "options", "error", "said"),
     [
-        ({"x": table([1], map=[0.1])}, {}, UsageError, "1 rankers; 2 to 26"),
+        ({"x": table([1], map=[0.1])}, {}, UsageError, "rankers is 1; 2 to 26"),
         (
             {"x": table([1], map=[0.1]), "y": table([2], map=[0.1])},
             {},

@@ -6,12 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dranking.data import directory_dataset
 from dranking.data.scaling import scaled
 from dranking.data.store.write_dataset import write_dataset
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.in_memory import MemoryDataset
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError
+from dranking.files.writing.clean import clean
 from dranking.ingestion.open import open_dataset
 from dranking.rankrls.statistics.dataset import StatisticsDataset
 from dranking.rankrls.statistics.write_append_expire import expire_statistics, write_statistics
@@ -81,8 +83,14 @@ def test_what_needs_documents_is_refused(tmp_path):
             ask()
 
 
-def test_a_store_changed_behind_a_pickle_is_refused(tmp_path):
-    copy = pickle.dumps(written(blocks_of(2), tmp_path / "store"))
+def test_a_pickle_is_the_store_that_was_opened_until_its_files_are_gone(tmp_path):
+    store = written(blocks_of(2), tmp_path / "store")
+    copy, expected = pickle.dumps(store), store.query_ids().to_pylist()
     expire_statistics(tmp_path / "store", blocks=[0])
+    opened = pickle.loads(copy)
+    assert opened.query_ids().to_pylist() == expected
+    assert opened.block(0).n_queries
+    directory_dataset._kept_open.clear()
+    clean(tmp_path / "store", 0)
     with pytest.raises(DataError, match="was changed since it was opened"):
         pickle.loads(copy).block(0)

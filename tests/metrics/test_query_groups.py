@@ -1,0 +1,161 @@
+"""Measures by group of queries against plain loops, in all forms of data and of groups."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dranking as dr
+from dranking.cli.app import run as run_command
+from dranking.errors import DataError, UsageError
+from dranking.metrics.query_groups import read_query_groups
+
+pytestmark = pytest.mark.filterwarnings("ignore::dranking.errors.ComparisonWarning")
+
+N_QUERIES = 24
+SEGMENTS = [("head", "tail", None)[q % 3] for q in range(N_QUERIES)]
+
+
+def random_table():
+    rng = np.random.default_rng(7)
+    qid = np.repeat(np.arange(N_QUERIES), 5)
+    return pd.DataFrame({
+        "qid": qid, "relevance": rng.integers(0, 3, len(qid)), "arm": qid % 2 + 0.5,
+        "f1": rng.normal(size=len(qid)), "f2": rng.normal(size=len(qid)),
+        "segment": [SEGMENTS[q] for q in qid],
+    })  # fmt: skip
+
+
+def plain_means(values, labels):
+    """Mean and number of the values of each label."""
+    found = {}
+    for value, label in zip(values, labels, strict=True):
+        found.setdefault(label, []).append(value)
+    return {label: (sum(these) / len(these), len(these)) for label, these in found.items()}
+
+
+def forms_of_data(tmp_path):
+    """The same rows in all forms, with a column of groups and the groups that it makes."""
+    table = random_table()
+    table.to_parquet(tmp_path / "rows.parquet")
+    features = table.drop(columns="segment")
+    dr.ingest(features, tmp_path / "rows.zarr")
+    segments = [segment or "(no value)" for segment in SEGMENTS]
+    arms = [f"{q % 2}.5" for q in range(N_QUERIES)]
+    by_query = pd.Series(SEGMENTS, index=range(N_QUERIES), name="segment")
+    return [
+        (table, "segment", segments),
+        (tmp_path / "rows.parquet", "segment", segments),
+        (tmp_path / "rows.zarr", "arm", arms),
+        (dr.from_table(features), "arm", arms),
+        (features, dict(enumerate(SEGMENTS)), segments),
+        (features, by_query, segments),
+    ]
+
+
+def test_groups_have_the_means_of_loops_in_all_forms(tmp_path):
+    for data, by, labels in forms_of_data(tmp_path):
+        found = dr.evaluate("f1", data, ["map", "ndcg@3"], "trec", by=by)
+        for metric, values in found.per_query.values.items():
+            expected = plain_means(values, labels)
+            assert {k: one.metrics[metric] for k, one in found.by.items()} == pytest.approx(
+                {k: mean for k, (mean, _) in expected.items()}, rel=1e-12
+            )
+            assert {k: one.n_queries for k, one in found.by.items()} == {
+                k: n for k, (_, n) in expected.items()
+            }
+        assert list(found.by) == sorted({*labels}, key=lambda one: (one[0] == "(", one))
+        name = "by" if isinstance(by, dict) else getattr(by, "name", by)
+        assert list(found.to_frame()[name]) == labels
+        parts = json.loads(json.dumps(found.as_json()))["by"]["groups"]
+        assert parts == {k: json.loads(json.dumps(one.as_json())) for k, one in found.by.items()}
+
+
+def random_runs():
+    rng = np.random.default_rng(3)
+    judged = {f"q{q}": {f"d{d}": int(rng.integers(0, 3)) for d in range(6)} for q in range(60)}
+    runs = [{q: {d: rng.normal() for d in found} for q, found in judged.items()} for _ in "abc"]
+    return judged, runs, {q: ("x", "y")[int(q[1:]) % 7 > 2] for q in judged}
+
+
+def test_each_group_of_two_and_of_three_rankers_is_that_group_by_itself():
+    judged, runs, groups = random_runs()
+    how = {"metrics": ["map", "p@2"], "n_resamples": 300, "seed": 4}
+    two = dr.compare(*runs[:2], judged, by=groups, **how)
+    names = dict(zip("abc", runs, strict=True))
+    three = dr.compare_rankers(names, judged, by=groups, **how)
+    assert two.metrics == dr.compare(*runs[:2], judged, **how).metrics
+    p_values = []
+    for label in "xy":
+        part = {q: found for q, found in judged.items() if groups[q] == label}
+        apart = dr.compare(*runs[:2], part, **how)
+        for found, alone in zip(two.by[label], apart.metrics, strict=True):
+            figures = ("metric", "difference", "low", "high", "p_value", "p_permutation", "wins")
+            assert [getattr(found, f) for f in figures] == [getattr(alone, f) for f in figures]
+            p_values.append((found.p_value, found.p_holm))
+        all_three = dr.compare_rankers(names, part, **how)
+        for found, alone in zip(three.by[label], all_three.metrics, strict=True):
+            assert found.n_queries == alone.n_queries
+            for one, other in zip(found.rankers, alone.rankers, strict=True):
+                assert (one.mean, one.low, one.high) == pytest.approx(
+                    (other.mean, other.low, other.high), rel=1e-9
+                )
+    smallest, adjusted = min(p_values)
+    assert adjusted == pytest.approx(min(1.0, 4 * smallest))
+
+
+def test_a_column_of_judgements_and_a_file_of_queries(capsys, tmp_path):
+    def dranking(*arguments):
+        code = run_command([str(each) for each in arguments])
+        return code, *capsys.readouterr()
+
+    judged, (run, other, _), groups = random_runs()
+    rows = [(q, d, grade, groups[q]) for q, found in judged.items() for d, grade in found.items()]
+    table = pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance", "kind"])
+    table.to_csv(tmp_path / "qrels.csv", index=False)
+    queries = tmp_path / "queries.csv"
+    pd.DataFrame({"qid": [*groups], "kind": [*groups.values()]}).to_csv(queries, index=False)
+    expected = dr.evaluate(run, judged, "map", by=groups).as_json()
+    expected["by"]["name"] = "kind"
+    assert dr.evaluate(run, table, "map", by="kind").as_json() == expected
+    for name, one in (("a.json", run), ("b.json", other)):
+        (tmp_path / name).write_text(json.dumps(one))
+    table.drop(columns="kind").to_csv(tmp_path / "plain.csv", index=False)
+    call = tmp_path / "a.json", tmp_path / "qrels.csv", "--metrics", "map", "--by"
+    for by, qrels in (("kind", "qrels.csv"), (f"{queries}:kind", "plain.csv")):
+        options = "--metrics", "map", "--by", by, "--json"
+        code, out, err = dranking("evaluate", tmp_path / "a.json", tmp_path / qrels, *options)
+        assert code == 0, err
+        assert json.loads(out) == json.loads(json.dumps(expected))
+    code, out, err = dranking("compare", tmp_path / "b.json", *call, "kind")
+    assert code == 0, err
+    by_kind = out[out.index("map by kind") :].splitlines()
+    cells = [[cell.strip() for cell in line.split("\u2502")[1:-1]] for line in by_kind]
+    rows = {row[0]: row[-1] for row in cells if row and row[0]}
+    counts = plain_means([0.0] * 60, groups.values())
+    assert rows == {"x": str(counts["x"][1]), "y": str(counts["y"][1]), "all": "60"}
+    code, _, err = dranking(
+        "evaluate", tmp_path / "a.json", tmp_path / "plain.csv", "--by", "no.csv:kind"
+    )
+    assert (code, "no such file" in err) == (3, True)
+
+
+def test_refusals(tmp_path):
+    table = random_table()
+    table.to_parquet(tmp_path / "rows.parquet")
+    for data in (table, tmp_path / "rows.parquet", dr.from_table(table.drop(columns="segment"))):
+        with pytest.raises(DataError, match=r"query 0 has several values of 'f2', such as"):
+            dr.evaluate("f1", data, by="f2")
+        with pytest.raises(DataError, match="there is no column 'nothing'"):
+            dr.evaluate("f1", data, by="nothing")
+    with pytest.raises(DataError, match="none of the queries has a value of 'by'"):
+        dr.evaluate("f1", table, by={"q1": "a"})
+    with pytest.raises(UsageError, match="by is a list"):
+        dr.evaluate("f1", table, by=["segment"])
+    found = dr.evaluate("f1", table, "map")
+    with pytest.raises(UsageError, match="by='segment' is a column of data"):
+        dr.compare(found, found, by="segment")
+    (tmp_path / "q.csv").write_text("qid,kind\n1,a\n1,b\n")
+    with pytest.raises(DataError, match="query 1 has several values of 'kind'"):
+        read_query_groups(tmp_path / "q.csv", "kind")
