@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dranking.data.roles import QUERY_NAMES
 from dranking.data.tables.ids import as_ids
 from dranking.errors import DataError
 from dranking.files.places import AnyPlace
 from dranking.metrics.scores.read_scores import read_query_table
-from dranking.metrics.scores.rows import QUERY_NAMES
 
 NO_VALUE = "(no value)"
 """Name of the group of the queries without a value."""

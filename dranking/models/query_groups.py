@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.parquet.dataset import ParquetDataset
+from dranking.data.roles import QUERY_NAMES
 from dranking.data.tables.any_table import as_table, is_dask_frame, is_table
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
@@ -22,7 +23,7 @@ from dranking.metrics.query_groups import (
     is_mapping_of_queries,
     read_query_groups,
 )
-from dranking.metrics.scores.rows import QUERY_NAMES, first_of
+from dranking.metrics.scores.rows import first_of
 
 
 def query_groups(by: Any) -> QueryGroups | None:
