@@ -1,8 +1,6 @@
 """Opening ranking data of every form."""
 
 import gzip
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -14,7 +12,6 @@ from dranking.data.store.dataset import StoredDataset
 from dranking.data.tables.in_memory import MemoryDataset
 from dranking.errors import DataError, DataWarning, UsageError
 from dranking.files.places import as_place
-from dranking.files.writing import names
 from dranking.ingestion.open import as_paths, data_form
 from tests.data.tables.flat_tables import frame_of, written
 
@@ -110,14 +107,6 @@ def test_what_cannot_be_opened(text, tmp_path):
     ]:
         with pytest.raises(DataError, match=message):
             dr.open_dataset(source)
-
-
-def test_a_directory_whose_replacement_was_killed_between_its_renames(text, tmp_path):
-    dr.ingest(text, tmp_path / "d.zarr")
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    (tmp_path / "d.zarr").rename(tmp_path / f".d.zarr.old-{names.HOST}-{dead.pid}-00c0ffee")
-    assert dr.open_dataset(tmp_path / "d.zarr").n_documents == 3
 
 
 @pytest.mark.parametrize(
