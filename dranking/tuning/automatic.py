@@ -312,7 +312,7 @@ def held_out_score(
             took = time.monotonic() - begun
     except (DataError, UsageError) as error:
         clock.left_out.append(
-            f"a score on held-out queries, since the queries are too few: {error}"
+            f"a score on held-out queries, since the search fails without some of them: {error}"
         )
         return None
     if own.left_out:

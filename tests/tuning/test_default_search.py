@@ -289,7 +289,7 @@ def test_few_queries_give_a_model_and_no_error(n_queries, options):
     assert result.model.weights
     if n_queries < 6:
         assert result.held_out is None
-        assert any("the queries are too few" in each for each in result.left_out)
+        assert any("the search fails without some" in each for each in result.left_out)
 
 
 def test_lambda_is_reduced_by_the_weights_of_the_documents():
@@ -389,6 +389,20 @@ def test_the_default_search_takes_products_that_gain_and_no_others(monkeypatch):
         found.held_out.score - 0.02
         > dr.tune(interactions(1.0), {"forms": ["raw"]}, **asked).held_out.score
     )
+
+
+def test_a_product_that_the_data_has_is_no_candidate(monkeypatch):
+    monkeypatch.setattr(automatic, "FORMS", ("raw",))
+    data = interactions(1.0, n_queries=20)
+    block = data.block(0)
+    features = np.column_stack([block.features, block.features[:, 0] * block.features[:, 1]])
+    qid = np.repeat(np.arange(block.n_queries), np.diff(block.query_ptr))
+    names = [*data.feature_names, "f1 * f2"]
+    own = dr.from_arrays(features, block.relevance, qid, feature_names=names)
+    found = dr.tune(own, validation=2, max_features=3)
+    assert "f1 * f2" in found.model.feature_names
+    assert any("product" in point["forms"] for point in found.grid) or found.not_taken
+    assert found.held_out.n_folds == 3
 
 
 def test_products_are_selected_anew_in_each_fold(monkeypatch):

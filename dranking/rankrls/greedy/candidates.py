@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import ColumnForms, forms_of
 from dranking.data.dataset import Dataset
-from dranking.data.forms_dataset import PRODUCT, FormsDataset, check_raw, with_forms
+from dranking.data.forms_dataset import (
+    PRODUCT,
+    FormsDataset,
+    check_raw,
+    column_names,
+    with_forms,
+)
 from dranking.data.transforms import Hinge
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on, map_blocks
@@ -41,7 +47,7 @@ def with_candidates(
     greedy RankRLS selects among these, with the one of five lambdas whose leave-query-out error is
     smallest, are each multiplied by every other feature, in the form that alone predicts best. No
     factor is centred: beside its factors a product of centred values spans the same scores, and the
-    formula of raw values is shorter.
+    formula of raw values is shorter. A product that has the name of another column is left out.
 
     Parameters
     ----------
@@ -69,11 +75,15 @@ def with_candidates(
     forms = forms_of(base.transforms) or ColumnForms(
         sources=base.feature_names, forms=(None,) * base.n_features
     )
-    pairs = _pairs(base, forms, executor, forbidden)
-    if not pairs:
-        return base
     alone = [(i,) for i in range(base.n_features)]
-    return FormsDataset(dataset, forms.model_copy(update={"factors": (*alone, *pairs)}))
+    columns = (*alone, *_pairs(base, forms, executor, forbidden))
+    named: dict[str, tuple[int, ...]] = {}
+    of_all = forms.model_copy(update={"factors": columns})
+    for name, of in zip(column_names(of_all, base.constants), columns, strict=True):
+        named.setdefault(name, of)  # the data may have a column "a * b" beside a and b
+    if len(named) == base.n_features:
+        return base
+    return FormsDataset(dataset, forms.model_copy(update={"factors": (*named.values(),)}))
 
 
 def check_products(names: Sequence[str]) -> list[str]:

@@ -239,6 +239,15 @@ def test_one_feature_has_no_product():
     assert found.feature_names == ("f1", "log(f1)")
 
 
+def test_names_of_products_are_those_of_no_other_column():
+    names = ["a", "b", "a * b", "b * c", "c"]
+    data = dr.from_arrays(np.column_stack([X, X[:, 1] ** 2]), Y, QID, feature_names=names)
+    found = candidates.with_candidates(data, ["raw", "product"], get_executor())
+    assert found.feature_names[:5] == tuple(names)
+    pairs = {f"{one} * {other}" for i, one in enumerate(names) for other in names[i + 1 :]}
+    assert sorted(found.feature_names) == sorted({*names, *pairs})
+
+
 def test_what_cannot_be_is_refused(tmp_path):
     for forms in (["product"], ["raw", "product", "product"]):
         with pytest.raises(UsageError, match="give it once, beside others, as in raw,product"):
