@@ -22,6 +22,7 @@ from dranking.data.forms_dataset import KNOT_SHARES, PRODUCT, with_forms
 from dranking.errors import DataError, UsageError
 from dranking.rankrls.greedy.candidates import (
     N_MULTIPLIED,
+    N_PARTNERS,
     STRENGTHS,
     column_totals,
     median_square,
@@ -197,7 +198,7 @@ class _Search:
         if PRODUCT in names.split(",") or self.part.queries.transforms:
             return
         base, raw = self.part.prepared(Preparation(forms=names)), self.part.queries.n_features
-        most = base.n_features + N_MULTIPLIED * raw
+        most = base.n_features + N_MULTIPLIED * min(raw, N_PARTNERS)
         if self._are_too_many("products", most):
             return
         # The columns to multiply are selected anew in each fold.

@@ -37,6 +37,9 @@ STRENGTHS = tuple(2.0**exponent for exponent in (-10, -7, -4, -1, 2))
 N_MULTIPLIED = 10
 """Number of selected columns that are multiplied by other features."""
 
+N_PARTNERS = 200
+"""Number of features by which they are multiplied, so that wide data has 2,000 products at most."""
+
 
 def with_candidates(
     dataset: Dataset, names: Sequence[str], executor: Executor, forbidden: Sequence[int | str] = ()
@@ -45,9 +48,11 @@ def with_candidates(
 
     "product" adds products to the columns of the other forms. The first `N_MULTIPLIED` columns that
     greedy RankRLS selects among these, with the one of five lambdas whose leave-query-out error is
-    smallest, are each multiplied by every other feature, in the form that alone predicts best. No
-    factor is centred: beside its factors a product of centred values spans the same scores, and the
-    formula of raw values is shorter. A product that has the name of another column is left out.
+    smallest, are each multiplied by every other feature, in the form that alone predicts best; of
+    more than `N_PARTNERS` features, by those that alone predict best. The selection that finds them
+    heeds `forbidden` and no other rule: with any `start`, the columns are the same. No factor is
+    centred: beside its factors a product of centred values spans the same scores, and the formula
+    of raw values is shorter. A product that has the name of another column is left out.
 
     Parameters
     ----------
@@ -106,6 +111,8 @@ def _pairs(
     lambdas = [strength * median_square(diagonal) for strength in STRENGTHS]
     rules = SelectionRules(1, forbidden=_forbidden_among(base, forms, forbidden))
     rules = replace(rules, n_features=min(N_MULTIPLIED, rules.most_selected(base)))
+    if not rules.n_features:
+        return []
     found = select_paths(base, lambdas, rules, executor=executor)
     path = min(found.paths, key=lambda each: min(each.lqo_error))
     gains = products**2 / (diagonal + path.regularization)
@@ -116,11 +123,12 @@ def _pairs(
             continue
         if source not in best or gains[column] > gains[best[source]]:
             best[source] = column
+    partners = sorted(best.values(), key=lambda column: -gains[column])[:N_PARTNERS]
     pairs = {
         (min(term, other), max(term, other))
         for term in path.selected
-        for source, other in best.items()
-        if source != forms.sources[term]
+        for other in partners
+        if forms.sources[other] != forms.sources[term]
     }
     return sorted(pairs)
 
@@ -132,7 +140,9 @@ def _forbidden_among(
     if isinstance(forbidden, str) or not isinstance(forbidden, Iterable):
         return feature_indices(base, forbidden, "forbidden")
     known = {*base.feature_names, *forms.sources, *range(base.n_features)}
-    return forbidden_columns(base, [each for each in forbidden if each in known])
+    # What names no column is refused by the selection that follows.
+    named = [each for each in forbidden if isinstance(each, str | int | np.integer)]
+    return forbidden_columns(base, [each for each in named if each in known])
 
 
 def forbidden_columns(dataset: Dataset, features: Sequence[int | str]) -> list[int]:
