@@ -227,10 +227,12 @@ class _Search:
         if prepared.feature_names in self.columns:  # features of two values have no hinges
             return False
         self.columns.add(prepared.feature_names)
-        unit = median_square(column_totals(prepared, self.plan.executor)[0])
-        # Sets with many columns take most of the time, and have the lambdas of the middle.
-        has_many = {HINGE, PRODUCT} & {*names.split(",")}
-        strengths = STRENGTHS[1:-1] if has_many else STRENGTHS
+        # Products of large values are so large that in their units lambda is too large for others.
+        factors = ",".join(name for name in names.split(",") if name != PRODUCT)
+        base = self.part.prepared(Preparation(forms=factors))
+        unit = median_square(column_totals(base, self.plan.executor)[0])
+        # Hinges take most of the time, and have the lambdas of the middle.
+        strengths = STRENGTHS[1:-1] if HINGE in names.split(",") else STRENGTHS
         self._score_lambdas(preparation, [strength * unit for strength in strengths])
         self.took[names] = time.monotonic() - begun
         self.rate = self.took[names] / prepared.n_features

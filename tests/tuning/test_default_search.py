@@ -367,10 +367,13 @@ def test_lambda_does_not_depend_on_units():
     np.testing.assert_array_equal(*lambdas)
 
 
-def interactions(weight, n_queries=60):
-    """Grades by two features, and by a product of them with a weight; two more are noise."""
+def interactions(weight, n_queries=60, *, has_large=False):
+    """Grades by two features, and by a product of them with a weight; two or three are noise."""
     rng = np.random.default_rng(4)
     X = rng.normal(size=(10 * n_queries, 4)).astype(np.float32)
+    if has_large:
+        large = 1e4 * rng.lognormal(size=(len(X), 2))
+        X = np.column_stack([X[:, :3], large]).astype(np.float32)
     y = X[:, 0] + 0.5 * X[:, 1] + weight * X[:, 0] * X[:, 1] + rng.normal(0, 0.5, len(X))
     return dr.from_arrays(X, np.clip(np.round(y + 1), 0, 4), np.repeat(np.arange(n_queries), 10))
 
@@ -389,6 +392,14 @@ def test_the_default_search_takes_products_that_gain_and_no_others(monkeypatch):
         found.held_out.score - 0.02
         > dr.tune(interactions(1.0), {"forms": ["raw"]}, **asked).held_out.score
     )
+
+
+def test_products_of_features_far_larger_than_others_hide_none(monkeypatch):
+    """In units of the products, which are 1e8 times larger, lambda would leave no others."""
+    monkeypatch.setattr(automatic, "FORMS", ("raw",))
+    monkeypatch.setattr(search, "held_out_score", lambda *_: None)
+    found = dr.tune(interactions(1.0, has_large=True), validation=2, max_features=3)
+    assert "f1 * f2" in found.model.feature_names
 
 
 def test_a_product_that_the_data_has_is_no_candidate(monkeypatch):
