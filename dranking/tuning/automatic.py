@@ -84,17 +84,21 @@ class Clock:
         What was not tried, and why.
     not_taken
         Forms that were tried and not taken, and why.
+    is_over
+        Whether something was left out for lack of time.
     """
 
     end: float
     tried: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     not_taken: list[str] = field(default_factory=list)
+    is_over: bool = False
 
     def allows(self, seconds: float, what: str) -> bool:
         """Whether there is time for work that takes so long; notes what is left out if not."""
         is_allowed = time.monotonic() + seconds <= self.end
         if not is_allowed:
+            self.is_over = True
             self.left_out.append(f"{what}, for lack of time")
         return is_allowed
 
@@ -105,6 +109,8 @@ def default_search(
     forms: Sequence[str] | None,
     clock: Clock,
     preference: Preference,
+    *,
+    is_bounded: bool,
 ) -> list[ScoredPath]:
     """Scores of the models of the default search.
 
@@ -123,14 +129,16 @@ def default_search(
         Raw training data.
     forms
         Sets of forms, and "product" for products of the best of them; None means those that the
-        data allows, without hinges and products of more than `MOST_VALUES` values.
+        data allows.
     clock
         The time; the first set of forms is always tried.
     preference
         How a model is chosen.
+    is_bounded
+        Whether hinges and products of more than `MOST_VALUES` values are left out.
     """
     part = Part(train, plan.executor)
-    search = _Search(plan, part, plan.splits(part) or [], clock, preference, forms is None)
+    search = _Search(plan, part, plan.splits(part) or [], clock, preference, is_bounded)
     sets = (*possible_forms(train), PRODUCT) if forms is None else forms
     for names in sets:
         if names != PRODUCT:
@@ -287,12 +295,15 @@ def held_out_score(
     train: Dataset,
     clock: Clock,
     preference: Preference,
+    *,
+    is_bounded: bool,
 ) -> HeldOut | None:
     """The score of the whole search on queries that had no part in it; None if there is none.
 
     Without each fold of queries in turn, the search of the forms that were tried is repeated on
     three folds of the others, and what it chooses is measured on the queries of the fold. A fold
     whose search is cut short by the clock does not count. The clock notes why folds are missing.
+    Bounded searches leave out products of too many values, as the search of all queries would.
     """
     if not isinstance(plan.validation, QueryKFold):
         return None
@@ -307,8 +318,8 @@ def held_out_score(
             if not own.allows(took, "searches without held-out queries"):
                 break
             begun = time.monotonic()
-            paths = default_search(inner, rest, clock.tried, own, preference)
-            if own.left_out:
+            paths = default_search(inner, rest, clock.tried, own, preference, is_bounded=is_bounded)
+            if own.is_over:
                 break
             point = choose(paths, *preference)
             sums.append(_sums_of(point, plan, rest, held_out))
@@ -318,7 +329,7 @@ def held_out_score(
             f"a score on held-out queries, since the search fails without some of them: {error}"
         )
         return None
-    if own.left_out:
+    if own.is_over:
         clock.left_out.append(
             f"a score on held-out queries of {N_HELD_OUT - len(sums)} of {N_HELD_OUT} folds, for "
             "lack of time"

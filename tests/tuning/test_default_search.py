@@ -242,10 +242,10 @@ def test_hinges_of_much_data_are_tried_where_they_are_named(data, monkeypatch):
         prepared.append(preparation.forms)
         return prepare(preparation, dataset, executor)
 
-    def noted(plan, train, forms, clock, preference):
+    def noted(plan, train, forms, *others, is_bounded):
         if train is not data:
-            inner.append(list(forms))
-        return whole(plan, train, forms, clock, preference)
+            inner.append((list(forms), is_bounded))
+        return whole(plan, train, forms, *others, is_bounded=is_bounded)
 
     monkeypatch.setattr(Preparation, "of", of)
     monkeypatch.setattr(automatic, "MOST_VALUES", 1_000)
@@ -256,27 +256,35 @@ def test_hinges_of_much_data_are_tried_where_they_are_named(data, monkeypatch):
     hinges, products = found.left_out
     assert re.match(r"forms raw,hinge, with up to 90 columns .*\(--forms raw,hinge\)", hinges)
     assert re.match(r"products, with up to 66 columns .*\(--forms raw,log,product\)", products)
-    assert inner == [["raw"]] * 3
+    assert inner == [(["raw"], True)] * 3
     assert set(prepared) == {"raw"}  # no knots were fitted in vain
     assert found.held_out.n_folds == 3
     named = dr.tune(data, {"forms": ["raw,hinge"]}, **asked)
     assert named.left_out == ()
     assert {point["forms"] for point in named.grid} == {"raw,hinge"}
+    assert inner[3:] == [(["raw,hinge"], False)] * 3
 
 
 def test_what_inner_searches_leave_out_is_not_said_of_the_search(data, monkeypatch):
-    """A fold whose search is cut short has no score, and the search itself left nothing out."""
-    whole = automatic.default_search
+    """A fold has no score if its search is cut short, but one if the search has its bound."""
+    whole, reasons = automatic.default_search, []
 
-    def cut_short(plan, train, forms, clock, preference):
+    def cut_short(plan, train, forms, clock, preference, *, is_bounded):
         if train is not data:
-            clock.left_out.append("forms raw,log, for lack of time")
-        return whole(plan, train, forms[:1], clock, preference)
+            clock.left_out.append("products, as they would be too many")
+            if reasons and not clock.allows(np.inf, reasons[0]):
+                return []
+        return whole(plan, train, forms[:1], clock, preference, is_bounded=is_bounded)
 
     monkeypatch.setattr(automatic, "default_search", cut_short)
-    plan_of = dr.tune(data, {"forms": ["raw"]}, **SEARCHED)
-    assert plan_of.held_out is None
-    [said] = plan_of.left_out
+    asked = {**SEARCHED, "max_features": 1, "time_limit": 1e6}
+    found = dr.tune(data, {"forms": ["raw"]}, **asked)
+    assert found.held_out.n_folds == 3
+    assert found.left_out == ()
+    reasons.append("forms raw,log")
+    found = dr.tune(data, {"forms": ["raw"]}, **asked)
+    assert found.held_out is None
+    [said] = found.left_out
     assert said.startswith("a score on held-out queries of 3 of 3 folds, for lack of time")
 
 
@@ -397,7 +405,7 @@ def test_the_default_search_takes_products_that_gain_and_no_others(monkeypatch):
 def test_products_of_features_far_larger_than_others_hide_none(monkeypatch):
     """In units of the products, which are 1e8 times larger, lambda would leave no others."""
     monkeypatch.setattr(automatic, "FORMS", ("raw",))
-    monkeypatch.setattr(search, "held_out_score", lambda *_: None)
+    monkeypatch.setattr(search, "held_out_score", lambda *_, **__: None)
     found = dr.tune(interactions(1.0, has_large=True), validation=2, max_features=3)
     assert "f1 * f2" in found.model.feature_names
 
