@@ -149,12 +149,13 @@ def _products(forms: NDArray[np.float32], factors: Sequence[Sequence[int]]) -> F
 def _sparse_products(forms: FeatureMatrix, factors: Sequence[Sequence[int]]) -> FeatureMatrix:
     """The same products of columns of a CSR array, as a CSR array."""
     columns = forms.tocsc()
+    first = columns[:, [of[0] for of in factors]]
+    at = np.array([column for column, of in enumerate(factors) if of[1:]], dtype=np.intp)
+    alone = np.setdiff1d(np.arange(len(factors)), at)
     with np.errstate(over="ignore"):
-        made = [
-            columns[:, [of[0]]].multiply(columns[:, [of[1]]]) if of[1:] else columns[:, [of[0]]]
-            for of in factors
-        ]
-    joined = sparse.hstack(made, format="csr", dtype=np.float32)
+        products = first[:, at].multiply(columns[:, [factors[column][1] for column in at]])
+    joined = sparse.hstack([first[:, alone], products], format="csc", dtype=np.float32)
+    joined = joined[:, np.argsort(np.concatenate([alone, at]))].tocsr()
     np.clip(joined.data, -LARGEST, LARGEST, out=joined.data)
     return joined
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import ColumnForms
 from dranking.data.dataset import Dataset, TransformedDataset, View
 from dranking.data.quantile_sketch import QuantileSketch
@@ -152,9 +153,7 @@ class FormsDataset(View):
         self.constants = (
             None if source.constants is None else source.constants.restricted(self._columns)
         )
-        n = len(forms.sources)
-        origins = (0.0,) * n if self.constants is None else self.constants.origin_of_each
-        self.feature_names = _names(forms, origins)
+        self.feature_names = column_names(forms, self.constants)
         if len(set(self.feature_names)) < len(self.feature_names):
             raise DataError(
                 "the data has features with the names of forms, such as log(f1) beside f1; give "
@@ -180,8 +179,17 @@ class FormsDataset(View):
         return self._forms.apply(block.with_features(block.features[:, places]), columns)
 
 
-def _names(forms: ColumnForms, origins: Sequence[float]) -> tuple[str, ...]:
-    """The formula of each column: of the raw feature, where an origin is subtracted from it."""
+def column_names(forms: ColumnForms, constants: ColumnConstants | None) -> tuple[str, ...]:
+    """The formula of each column: of the raw feature, where an origin is subtracted from it.
+
+    Parameters
+    ----------
+    forms
+        The columns.
+    constants
+        Fills and origins of the raw feature of each form.
+    """
+    origins = (0.0,) * len(forms.sources) if constants is None else constants.origin_of_each
     named = [*zip(forms.sources, forms.forms, origins, strict=True)]
     alone = [name if form is None else form.named(name, origin) for name, form, origin in named]
     # An origin changes a product of the raw column, and no ranking by the raw column.

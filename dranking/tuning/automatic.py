@@ -22,6 +22,7 @@ from dranking.data.forms_dataset import KNOT_SHARES, PRODUCT, with_forms
 from dranking.errors import DataError, UsageError
 from dranking.rankrls.greedy.candidates import (
     N_MULTIPLIED,
+    N_PARTNERS,
     STRENGTHS,
     column_totals,
     median_square,
@@ -83,17 +84,21 @@ class Clock:
         What was not tried, and why.
     not_taken
         Forms that were tried and not taken, and why.
+    is_over
+        Whether something was left out for lack of time.
     """
 
     end: float
     tried: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     not_taken: list[str] = field(default_factory=list)
+    is_over: bool = False
 
     def allows(self, seconds: float, what: str) -> bool:
         """Whether there is time for work that takes so long; notes what is left out if not."""
         is_allowed = time.monotonic() + seconds <= self.end
         if not is_allowed:
+            self.is_over = True
             self.left_out.append(f"{what}, for lack of time")
         return is_allowed
 
@@ -104,6 +109,8 @@ def default_search(
     forms: Sequence[str] | None,
     clock: Clock,
     preference: Preference,
+    *,
+    is_bounded: bool,
 ) -> list[ScoredPath]:
     """Scores of the models of the default search.
 
@@ -122,14 +129,16 @@ def default_search(
         Raw training data.
     forms
         Sets of forms, and "product" for products of the best of them; None means those that the
-        data allows, without hinges and products of more than `MOST_VALUES` values.
+        data allows.
     clock
         The time; the first set of forms is always tried.
     preference
         How a model is chosen.
+    is_bounded
+        Whether hinges and products of more than `MOST_VALUES` values are left out.
     """
     part = Part(train, plan.executor)
-    search = _Search(plan, part, plan.splits(part) or [], clock, preference, forms is None)
+    search = _Search(plan, part, plan.splits(part) or [], clock, preference, is_bounded)
     sets = (*possible_forms(train), PRODUCT) if forms is None else forms
     for names in sets:
         if names != PRODUCT:
@@ -197,7 +206,7 @@ class _Search:
         if PRODUCT in names.split(",") or self.part.queries.transforms:
             return
         base, raw = self.part.prepared(Preparation(forms=names)), self.part.queries.n_features
-        most = base.n_features + N_MULTIPLIED * raw
+        most = base.n_features + N_MULTIPLIED * min(raw, N_PARTNERS)
         if self._are_too_many("products", most):
             return
         # The columns to multiply are selected anew in each fold.
@@ -226,10 +235,12 @@ class _Search:
         if prepared.feature_names in self.columns:  # features of two values have no hinges
             return False
         self.columns.add(prepared.feature_names)
-        unit = median_square(column_totals(prepared, self.plan.executor)[0])
-        # Sets with many columns take most of the time, and have the lambdas of the middle.
-        has_many = {HINGE, PRODUCT} & {*names.split(",")}
-        strengths = STRENGTHS[1:-1] if has_many else STRENGTHS
+        # Products of large values are so large that in their units lambda is too large for others.
+        factors = ",".join(name for name in names.split(",") if name != PRODUCT)
+        base = self.part.prepared(Preparation(forms=factors))
+        unit = median_square(column_totals(base, self.plan.executor)[0])
+        # Hinges take most of the time, and have the lambdas of the middle.
+        strengths = STRENGTHS[1:-1] if HINGE in names.split(",") else STRENGTHS
         self._score_lambdas(preparation, [strength * unit for strength in strengths])
         self.took[names] = time.monotonic() - begun
         self.rate = self.took[names] / prepared.n_features
@@ -284,12 +295,15 @@ def held_out_score(
     train: Dataset,
     clock: Clock,
     preference: Preference,
+    *,
+    is_bounded: bool,
 ) -> HeldOut | None:
     """The score of the whole search on queries that had no part in it; None if there is none.
 
     Without each fold of queries in turn, the search of the forms that were tried is repeated on
     three folds of the others, and what it chooses is measured on the queries of the fold. A fold
     whose search is cut short by the clock does not count. The clock notes why folds are missing.
+    Bounded searches leave out products of too many values, as the search of all queries would.
     """
     if not isinstance(plan.validation, QueryKFold):
         return None
@@ -304,18 +318,18 @@ def held_out_score(
             if not own.allows(took, "searches without held-out queries"):
                 break
             begun = time.monotonic()
-            paths = default_search(inner, rest, clock.tried, own, preference)
-            if own.left_out:
+            paths = default_search(inner, rest, clock.tried, own, preference, is_bounded=is_bounded)
+            if own.is_over:
                 break
             point = choose(paths, *preference)
             sums.append(_sums_of(point, plan, rest, held_out))
             took = time.monotonic() - begun
     except (DataError, UsageError) as error:
         clock.left_out.append(
-            f"a score on held-out queries, since the queries are too few: {error}"
+            f"a score on held-out queries, since the search fails without some of them: {error}"
         )
         return None
-    if own.left_out:
+    if own.is_over:
         clock.left_out.append(
             f"a score on held-out queries of {N_HELD_OUT - len(sums)} of {N_HELD_OUT} folds, for "
             "lack of time"

@@ -192,13 +192,13 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     clock, held_out = Clock(begun + SEARCH_SHARE * seconds), None
     if is_default:
         forms = _default_forms(train, how, preparations)
-        paths = default_search(plan, train, forms, clock, preference)
+        paths = default_search(plan, train, forms, clock, preference, is_bounded=forms is None)
     else:
         paths = _scored(plan, train, preparations, settings_of(axes))
     trained = _trained(plan, train, paths, preference)
     if is_default:
         clock.end = begun + seconds
-        held_out = held_out_score(plan, train, clock, preference)
+        held_out = held_out_score(plan, train, clock, preference, is_bounded=forms is None)
     best = choose(trained.paths, "best", higher)
     grid_points = points_of(trained.paths)
     warn_of_edge(best, grid_points)

@@ -20,11 +20,12 @@ def hinges(values):
     return found
 
 
-def multiplied(columns, features, is_hinge, y, qid, most):
+def multiplied(columns, features, is_hinge, y, qid, most, n_partners):
     """Pairs of positions of the columns whose products are candidates.
 
     Greedy selections of up to `most` columns, of one column a feature beside hinges, by the error
-    of refits without each query; for five lambdas in units of the median square of a column.
+    of refits without each query; for five lambdas in units of the median square of a column. Each
+    is multiplied by at most `n_partners` others.
     """
     queries = sorted(set(qid))
     centred = []
@@ -57,11 +58,9 @@ def multiplied(columns, features, is_hinge, y, qid, most):
         gain = product(column, labels) ** 2 / (squares[i] + lam)
         if not is_hinge[i] and gain > best.get(features[i], (-1.0, 0))[0]:
             best[features[i]] = (gain, i)
+    partners = [j for _, j in sorted(best.values(), reverse=True)[:n_partners]]
     pairs = {
-        (min(i, j), max(i, j))
-        for i in selected
-        for feature, (_, j) in best.items()
-        if feature != features[i]
+        (min(i, j), max(i, j)) for i in selected for j in partners if features[j] != features[i]
     }
     return sorted(pairs)
 

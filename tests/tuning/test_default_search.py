@@ -242,10 +242,10 @@ def test_hinges_of_much_data_are_tried_where_they_are_named(data, monkeypatch):
         prepared.append(preparation.forms)
         return prepare(preparation, dataset, executor)
 
-    def noted(plan, train, forms, clock, preference):
+    def noted(plan, train, forms, *others, is_bounded):
         if train is not data:
-            inner.append(list(forms))
-        return whole(plan, train, forms, clock, preference)
+            inner.append((list(forms), is_bounded))
+        return whole(plan, train, forms, *others, is_bounded=is_bounded)
 
     monkeypatch.setattr(Preparation, "of", of)
     monkeypatch.setattr(automatic, "MOST_VALUES", 1_000)
@@ -256,27 +256,35 @@ def test_hinges_of_much_data_are_tried_where_they_are_named(data, monkeypatch):
     hinges, products = found.left_out
     assert re.match(r"forms raw,hinge, with up to 90 columns .*\(--forms raw,hinge\)", hinges)
     assert re.match(r"products, with up to 66 columns .*\(--forms raw,log,product\)", products)
-    assert inner == [["raw"]] * 3
+    assert inner == [(["raw"], True)] * 3
     assert set(prepared) == {"raw"}  # no knots were fitted in vain
     assert found.held_out.n_folds == 3
     named = dr.tune(data, {"forms": ["raw,hinge"]}, **asked)
     assert named.left_out == ()
     assert {point["forms"] for point in named.grid} == {"raw,hinge"}
+    assert inner[3:] == [(["raw,hinge"], False)] * 3
 
 
 def test_what_inner_searches_leave_out_is_not_said_of_the_search(data, monkeypatch):
-    """A fold whose search is cut short has no score, and the search itself left nothing out."""
-    whole = automatic.default_search
+    """A fold has no score if its search is cut short, but one if the search has its bound."""
+    whole, reasons = automatic.default_search, []
 
-    def cut_short(plan, train, forms, clock, preference):
+    def cut_short(plan, train, forms, clock, preference, *, is_bounded):
         if train is not data:
-            clock.left_out.append("forms raw,log, for lack of time")
-        return whole(plan, train, forms[:1], clock, preference)
+            clock.left_out.append("products, as they would be too many")
+            if reasons and not clock.allows(np.inf, reasons[0]):
+                return []
+        return whole(plan, train, forms[:1], clock, preference, is_bounded=is_bounded)
 
     monkeypatch.setattr(automatic, "default_search", cut_short)
-    plan_of = dr.tune(data, {"forms": ["raw"]}, **SEARCHED)
-    assert plan_of.held_out is None
-    [said] = plan_of.left_out
+    asked = {**SEARCHED, "max_features": 1, "time_limit": 1e6}
+    found = dr.tune(data, {"forms": ["raw"]}, **asked)
+    assert found.held_out.n_folds == 3
+    assert found.left_out == ()
+    reasons.append("forms raw,log")
+    found = dr.tune(data, {"forms": ["raw"]}, **asked)
+    assert found.held_out is None
+    [said] = found.left_out
     assert said.startswith("a score on held-out queries of 3 of 3 folds, for lack of time")
 
 
@@ -289,7 +297,7 @@ def test_few_queries_give_a_model_and_no_error(n_queries, options):
     assert result.model.weights
     if n_queries < 6:
         assert result.held_out is None
-        assert any("the queries are too few" in each for each in result.left_out)
+        assert any("the search fails without some" in each for each in result.left_out)
 
 
 def test_lambda_is_reduced_by_the_weights_of_the_documents():
@@ -367,10 +375,13 @@ def test_lambda_does_not_depend_on_units():
     np.testing.assert_array_equal(*lambdas)
 
 
-def interactions(weight, n_queries=60):
-    """Grades by two features, and by a product of them with a weight; two more are noise."""
+def interactions(weight, n_queries=60, *, has_large=False):
+    """Grades by two features, and by a product of them with a weight; two or three are noise."""
     rng = np.random.default_rng(4)
     X = rng.normal(size=(10 * n_queries, 4)).astype(np.float32)
+    if has_large:
+        large = 1e4 * rng.lognormal(size=(len(X), 2))
+        X = np.column_stack([X[:, :3], large]).astype(np.float32)
     y = X[:, 0] + 0.5 * X[:, 1] + weight * X[:, 0] * X[:, 1] + rng.normal(0, 0.5, len(X))
     return dr.from_arrays(X, np.clip(np.round(y + 1), 0, 4), np.repeat(np.arange(n_queries), 10))
 
@@ -389,6 +400,28 @@ def test_the_default_search_takes_products_that_gain_and_no_others(monkeypatch):
         found.held_out.score - 0.02
         > dr.tune(interactions(1.0), {"forms": ["raw"]}, **asked).held_out.score
     )
+
+
+def test_products_of_features_far_larger_than_others_hide_none(monkeypatch):
+    """In units of the products, which are 1e8 times larger, lambda would leave no others."""
+    monkeypatch.setattr(automatic, "FORMS", ("raw",))
+    monkeypatch.setattr(search, "held_out_score", lambda *_, **__: None)
+    found = dr.tune(interactions(1.0, has_large=True), validation=2, max_features=3)
+    assert "f1 * f2" in found.model.feature_names
+
+
+def test_a_product_that_the_data_has_is_no_candidate(monkeypatch):
+    monkeypatch.setattr(automatic, "FORMS", ("raw",))
+    data = interactions(1.0, n_queries=20)
+    block = data.block(0)
+    features = np.column_stack([block.features, block.features[:, 0] * block.features[:, 1]])
+    qid = np.repeat(np.arange(block.n_queries), np.diff(block.query_ptr))
+    names = [*data.feature_names, "f1 * f2"]
+    own = dr.from_arrays(features, block.relevance, qid, feature_names=names)
+    found = dr.tune(own, validation=2, max_features=3)
+    assert "f1 * f2" in found.model.feature_names
+    assert any("product" in point["forms"] for point in found.grid) or found.not_taken
+    assert found.held_out.n_folds == 3
 
 
 def test_products_are_selected_anew_in_each_fold(monkeypatch):

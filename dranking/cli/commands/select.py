@@ -109,9 +109,10 @@ def _names(ranker: Any, features: list[int], others: list[int]) -> list[str]:
 
 def _print_selection(ranker: Any) -> None:
     """Print the rounds; a forward search shows the final weights beside them."""
+    n_columns, n_features = len(ranker.coef_), ranker.n_features_in_
+    among = "" if n_columns == n_features else f"{n_columns} columns of "
     title = (
-        f"{len(ranker.selected_)} of {ranker.n_features_in_} features, "
-        f"lambda {ranker.regularization:g}"
+        f"{len(ranker.selected_)} of {among}{n_features} features, lambda {ranker.regularization:g}"
     )
     if ranker.search.kind == "forward":
         _print_picks(ranker, title)

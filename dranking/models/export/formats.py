@@ -130,7 +130,7 @@ def export_model(
             "first."
         )
     terms = terms_of(model, feature_names)
-    check_forms(terms, form, _FORMS.get(form, ()))
+    check_forms(model, terms, form, _FORMS.get(form, ()))
     zeroed = zero_for_missing(model, form)
     if zeroed and not missing_as_zero:
         raise UsageError(

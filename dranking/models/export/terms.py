@@ -145,9 +145,12 @@ def _term(name: str, steps: Sequence[Form | None]) -> Term:
     return Term(name, 1.0, mean, scale, bent)
 
 
-def check_forms(terms: Sequence[Term], engine: str, possible: tuple[type[Bent], ...]) -> None:
+def check_forms(
+    model: LinearModel, terms: Sequence[Term], engine: str, possible: tuple[type[Bent], ...]
+) -> None:
     """Raise UsageError if an engine cannot compute a product, a scaling, or an indicator."""
-    products = [f"{term.name} * {term.times.name}" for term in terms if term.times is not None]
+    named = zip(model.feature_names, terms, strict=True)
+    products = [name for name, term in named if term.times is not None]
     if products and not possible:
         raise UsageError(
             f"{engine} cannot compute products of features, and the model has {listed(products)}. "
@@ -162,8 +165,8 @@ def check_forms(terms: Sequence[Term], engine: str, possible: tuple[type[Bent], 
             f"{listed(told)}. Export to vespa, onnx, sql or python, or train "
             "without these features (null_indicator)."
         )
-    named = (term.name for term in terms if term.origin and not term.is_indicator)
-    shifted = list(dict.fromkeys(named))
+    shifts = (term.name for term in terms if term.origin and not term.is_indicator)
+    shifted = list(dict.fromkeys(shifts))
     if shifted and not possible:
         raise UsageError(
             f"{engine} computes in float32, which merges the values of {listed(shifted)}, and "

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_forms import ColumnForms, forms_of
 from dranking.data.dataset import Dataset
-from dranking.data.forms_dataset import PRODUCT, FormsDataset, check_raw, with_forms
+from dranking.data.forms_dataset import (
+    PRODUCT,
+    FormsDataset,
+    check_raw,
+    column_names,
+    with_forms,
+)
 from dranking.data.transforms import Hinge
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on, map_blocks
@@ -31,6 +37,9 @@ STRENGTHS = tuple(2.0**exponent for exponent in (-10, -7, -4, -1, 2))
 N_MULTIPLIED = 10
 """Number of selected columns that are multiplied by other features."""
 
+N_PARTNERS = 200
+"""Number of features by which they are multiplied, so that wide data has 2,000 products at most."""
+
 
 def with_candidates(
     dataset: Dataset, names: Sequence[str], executor: Executor, forbidden: Sequence[int | str] = ()
@@ -39,9 +48,11 @@ def with_candidates(
 
     "product" adds products to the columns of the other forms. The first `N_MULTIPLIED` columns that
     greedy RankRLS selects among these, with the one of five lambdas whose leave-query-out error is
-    smallest, are each multiplied by every other feature, in the form that alone predicts best. No
-    factor is centred: beside its factors a product of centred values spans the same scores, and the
-    formula of raw values is shorter.
+    smallest, are each multiplied by every other feature, in the form that alone predicts best; of
+    more than `N_PARTNERS` features, by those that alone predict best. The selection that finds them
+    heeds `forbidden` and no other rule: with any `start`, the columns are the same. No factor is
+    centred: beside its factors a product of centred values spans the same scores, and the formula
+    of raw values is shorter. A product that has the name of another column is left out.
 
     Parameters
     ----------
@@ -69,11 +80,15 @@ def with_candidates(
     forms = forms_of(base.transforms) or ColumnForms(
         sources=base.feature_names, forms=(None,) * base.n_features
     )
-    pairs = _pairs(base, forms, executor, forbidden)
-    if not pairs:
-        return base
     alone = [(i,) for i in range(base.n_features)]
-    return FormsDataset(dataset, forms.model_copy(update={"factors": (*alone, *pairs)}))
+    columns = (*alone, *_pairs(base, forms, executor, forbidden))
+    named: dict[str, tuple[int, ...]] = {}
+    of_all = forms.model_copy(update={"factors": columns})
+    for name, of in zip(column_names(of_all, base.constants), columns, strict=True):
+        named.setdefault(name, of)  # the data may have a column "a * b" beside a and b
+    if len(named) == base.n_features:
+        return base
+    return FormsDataset(dataset, forms.model_copy(update={"factors": (*named.values(),)}))
 
 
 def check_products(names: Sequence[str]) -> list[str]:
@@ -96,6 +111,8 @@ def _pairs(
     lambdas = [strength * median_square(diagonal) for strength in STRENGTHS]
     rules = SelectionRules(1, forbidden=_forbidden_among(base, forms, forbidden))
     rules = replace(rules, n_features=min(N_MULTIPLIED, rules.most_selected(base)))
+    if not rules.n_features:
+        return []
     found = select_paths(base, lambdas, rules, executor=executor)
     path = min(found.paths, key=lambda each: min(each.lqo_error))
     gains = products**2 / (diagonal + path.regularization)
@@ -106,11 +123,12 @@ def _pairs(
             continue
         if source not in best or gains[column] > gains[best[source]]:
             best[source] = column
+    partners = sorted(best.values(), key=lambda column: -gains[column])[:N_PARTNERS]
     pairs = {
         (min(term, other), max(term, other))
         for term in path.selected
-        for source, other in best.items()
-        if source != forms.sources[term]
+        for other in partners
+        if forms.sources[other] != forms.sources[term]
     }
     return sorted(pairs)
 
@@ -122,7 +140,9 @@ def _forbidden_among(
     if isinstance(forbidden, str) or not isinstance(forbidden, Iterable):
         return feature_indices(base, forbidden, "forbidden")
     known = {*base.feature_names, *forms.sources, *range(base.n_features)}
-    return forbidden_columns(base, [each for each in forbidden if each in known])
+    # What names no column is refused by the selection that follows.
+    named = [each for each in forbidden if isinstance(each, str | int | np.integer)]
+    return forbidden_columns(base, [each for each in named if each in known])
 
 
 def forbidden_columns(dataset: Dataset, features: Sequence[int | str]) -> list[int]:

@@ -111,6 +111,8 @@ class SelectionRules:
         if len(set(self.start)) < len(self.start) or set(self.start) & set(self.forbidden):
             raise UsageError("start names a feature twice, or a forbidden feature.")
         allowed = self._most_selected(self.allowed(n))
+        if not allowed:
+            raise UsageError(f"all {n} features are forbidden; leave one at least to select from.")
         if self._most_selected(self.start) < len(self.start):
             raise UsageError(
                 f"start has more than {self.forms_per_feature} forms of a feature; raise "

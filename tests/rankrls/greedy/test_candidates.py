@@ -42,14 +42,17 @@ def whole(dataset):
     return np.concatenate([b.toarray() if hasattr(b, "toarray") else b for b in blocks])
 
 
-@pytest.mark.parametrize(("names", "most"), [(["raw", "log"], 10), (["raw", "hinge"], 2)])
-def test_products_are_those_of_plain_loops(names, most, monkeypatch):
+@pytest.mark.parametrize(
+    ("names", "most", "partners"), [(["raw", "log"], 10, 9), (["raw", "hinge"], 2, 2)]
+)
+def test_products_are_those_of_plain_loops(names, most, partners, monkeypatch):
     monkeypatch.setattr(candidates, "N_MULTIPLIED", most)
+    monkeypatch.setattr(candidates, "N_PARTNERS", partners)
     base = with_forms(data_of(), names)
     of_base = forms_of(base.transforms)
     is_hinge = [isinstance(form, Hinge) for form in of_base.forms]
     columns = whole(base).astype(float)
-    pairs = reference.multiplied(columns.T, of_base.sources, is_hinge, Y, QID, most)
+    pairs = reference.multiplied(columns.T, of_base.sources, is_hinge, Y, QID, most, partners)
     found = candidates.with_candidates(data_of(), [*names, "product"], get_executor())
     alone = [(i,) for i in range(base.n_features)]
     assert forms_of(found.transforms).factors == (*alone, *pairs)
@@ -187,7 +190,7 @@ def test_exports_of_products_score_as_the_model():
     with pytest.raises(UsageError, match=r"quantile scaling of feature b"):
         export_model(model, "sql")
     for engine in ("solr", "elasticsearch"):
-        with pytest.raises(UsageError, match=r"cannot compute products .* b \* time"):
+        with pytest.raises(UsageError, match=r"products .* a\*b, a\*missing, b\*time, a\*time\."):
             export_model(others, engine)
 
 
@@ -218,6 +221,12 @@ def test_a_forbidden_feature_is_in_no_product():
     assert product not in other.to_model().feature_names
     with pytest.raises(DataError, match="lacks 1 of"):
         dr.GreedyRankRLS(3, forms=forms, forbidden=["nothing"]).fit(data_of())
+    for wrong, error in (
+        (NAMES, "features are forbidden; leave one"),
+        ([["age"]], r"is \['age'\]"),
+    ):
+        with pytest.raises(UsageError, match=error):
+            dr.GreedyRankRLS(3, forms=forms, forbidden=wrong).fit(data_of())
     with pytest.raises(UsageError, match=r"list of features: \['age'\]"):
         dr.GreedyRankRLS(3, forms=forms, forbidden="age").fit(data_of())
 
@@ -237,6 +246,15 @@ def test_one_feature_has_no_product():
     data = dr.from_arrays(X[:, :1], Y, QID)
     found = candidates.with_candidates(data, ["raw", "log", "product"], get_executor())
     assert found.feature_names == ("f1", "log(f1)")
+
+
+def test_names_of_products_are_those_of_no_other_column():
+    names = ["a", "b", "a * b", "b * c", "c"]
+    data = dr.from_arrays(np.column_stack([X, X[:, 1] ** 2]), Y, QID, feature_names=names)
+    found = candidates.with_candidates(data, ["raw", "product"], get_executor())
+    assert found.feature_names[:5] == tuple(names)
+    pairs = {f"{one} * {other}" for i, one in enumerate(names) for other in names[i + 1 :]}
+    assert sorted(found.feature_names) == sorted({*names, *pairs})
 
 
 def test_what_cannot_be_is_refused(tmp_path):
