@@ -96,7 +96,7 @@ def groups_of_data(by: Any, data: Any, dataset: Dataset, executor: Executor) -> 
     if isinstance(dataset, ParquetDataset):
         return QueryGroups.of_rows(by, dataset.values_by_query(by), "the data")
     if by not in dataset.feature_names:
-        raise _no_column(by, "a stored data set has its features alone")
+        raise _no_column(by, "data that is no table and no parquet has its features alone")
     return QueryGroups.of_rows(by, _feature_values(by, dataset, executor), "the data")
 
 

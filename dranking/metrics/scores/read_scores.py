@@ -226,8 +226,9 @@ def is_judgement_file(
 ) -> bool:
     """Whether a file holds judgements, and no rows with features.
 
-    Tables hold judgements if they have their columns alone, or `further` ones as well, under the
-    names that `read_judgements` knows or under `names`; JSON (``.json``) if its first value is an
+    Tables hold judgements if they have their columns alone, or `further` ones as well where
+    `are_judgement_columns` counts these, under the names that `read_judgements` knows or under
+    `names`; JSON (``.json``) if its first value is an
     object, and text if its first line is one of TREC qrels.
     """
     try:
@@ -246,7 +247,8 @@ def is_judgement_file(
         columns = json.loads(first) if form == "json lines" else re.split("[,\t]", first)
         if not isinstance(columns, dict | list):
             return False
-        return are_judgement_columns([str(name).strip('"') for name in columns], names, further)
+        found = [str(name).strip('"') for name in columns]
+        return are_judgement_columns(found, names, further, can_be_rows=form != "csv")
     except (DataError, OSError, ValueError, pa.ArrowException):
         return False
 

@@ -167,13 +167,21 @@ def _ids(values: list[Any], what: str) -> pa.Array:
 
 
 def are_judgement_columns(
-    columns: Iterable[Any], names: Sequence[str] = (), further: Collection[str] = ()
+    columns: Iterable[Any],
+    names: Sequence[str] = (),
+    further: Collection[str] = (),
+    *,
+    can_be_rows: bool = True,
 ) -> bool:
     """Whether columns are a query id, a document id and a grade, and perhaps the iteration.
 
     `names` are other names of the three, in this order, `further` names of columns beside them.
+    Columns that can be rows with features, and have the query id of such rows, are rows with or
+    without groups: there no further column makes them judgements.
     """
     left = [str(name) for name in columns]
+    if can_be_rows and [*names, *QUERY_NAMES][0] in left:
+        further = ()
     for at, known in enumerate((QUERY_NAMES, DOCUMENT_NAMES, GRADE_NAMES)):
         name = first_of([*names[at : at + 1], *known], left)
         if name is None:
