@@ -73,7 +73,7 @@ def test_groups_have_the_means_of_loops_in_all_forms(tmp_path):
 
 
 def test_groups_change_no_figure_of_the_whole(tmp_path):
-    """Rows that judgements could be, too, stay rows with all their columns if one of them groups."""
+    """Rows that could be judgements as well stay rows where one of their columns groups."""
     table = random_table()[["qid", "relevance", "segment"]]
     table["docid"] = [f"d{row}" for row in range(len(table))]
     scores = table[["qid", "docid"]].assign(score=np.arange(len(table)) % 2)  # with ties

@@ -10,11 +10,13 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from dranking.data.roles import DOCUMENT_NAMES, GRADE_NAMES, QUERY_NAMES
+from dranking.data.tables.numeric_values import as_numbers
 from dranking.errors import DataError, quoted
 from dranking.files.arrow_tables import read_csv, read_json_lines, read_parquet
 from dranking.files.file_kinds import N_BYTES, foreign_kind
@@ -42,6 +44,9 @@ from dranking.metrics.scores.trec_text import (
 
 ScoreForm: TypeAlias = Literal["directory", "parquet", "csv", "json lines", "json", "trec"]
 
+
+GAIN_NAMES = ("grade", "gain")
+"""Names of the columns of a table of gains."""
 
 BEGINNING = 4_096
 """Bytes of a text file that tell whether it holds judgements."""
@@ -144,6 +149,29 @@ def read_query_table(path: AnyPlace, column: str, qid: str) -> tuple[pa.Array, p
             f"{place}: there is no column {missing}; the columns are {quoted(table.column_names)}."
         )
     return table[found], table[column]
+
+
+def read_gains(place: Place) -> list[tuple[float, float]]:
+    """Grades and their gains in CSV, JSON lines or parquet with these two columns.
+
+    Raises
+    ------
+    DataError
+        If the file is no such table, or a grade or a gain is no number.
+    """
+    form = _form_of(place)
+    table = _read_table(place, form if form in ("parquet", "json lines") else "csv", (), GAIN_NAMES)
+    table = table.rename_columns([name.strip(' "').lower() for name in table.column_names])
+    if sorted(table.column_names) != sorted(GAIN_NAMES):
+        raise DataError(
+            f"{place}: the columns are {quoted(table.column_names)}; gains have the columns "
+            f"{quoted(GAIN_NAMES)}."
+        )
+    columns = [as_numbers(table[name], f"{place}: column {name!r}") for name in GAIN_NAMES]
+    for row, numbers in enumerate(zip(*columns, strict=True), start=1):
+        if not np.isfinite(numbers).all():
+            raise DataError(f"{place}, row {row}: a grade and a gain are finite numbers.")
+    return [(float(grade), float(gain)) for grade, gain in zip(*columns, strict=True)]
 
 
 def _rows_of_text(place: Place, form: ScoreForm, lines: LineForm) -> Rows:
