@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
-from dranking.metrics.comparison.significance import measure_interval
+from dranking.metrics.comparison.significance import effective_queries, measure_interval
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary
 from dranking.metrics.given_runs import (
@@ -90,6 +90,11 @@ class Evaluation:
     def n_queries(self) -> int:
         """Number of queries of the data set."""
         return self.summary.n_queries
+
+    def n_effective(self, metric: str) -> float:
+        """Queries of equal weight that say as much as those that count; 0 if none counts."""
+        weights = self.per_query.counting(metric)[1]
+        return effective_queries(weights) if len(weights) else 0.0
 
     @property
     def excluded(self) -> dict[str, int]:
