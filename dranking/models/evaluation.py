@@ -27,7 +27,12 @@ from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import ID_COLUMN, PerQuery
 from dranking.metrics.query_groups import QueryGroups
 from dranking.models.linear.query_record import linear_of, overlap_of
-from dranking.models.query_groups import groups_of_data, groups_of_judgements, read_again
+from dranking.models.query_groups import (
+    groups_of_data,
+    groups_of_frame,
+    groups_of_judgements,
+    read_again,
+)
 from dranking.models.scorers import judged_dataset, measure, scorer_beside
 
 if TYPE_CHECKING:
@@ -229,7 +234,7 @@ def evaluate(
     how = get_convention(convention or DEFAULT_CONVENTION)
     scorer = scorer_beside(model, data)
     if by is not None:
-        data = read_again(data)
+        by, data = groups_of_frame(by, read_again(data))
     dataset = judged_dataset(data, scorer)
     parts: list[PerQuery] = []
     n_measured = 0

@@ -2,6 +2,7 @@
 
 import json
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
@@ -47,6 +48,8 @@ def forms_of_data(tmp_path):
     return [
         (table, "segment", segments),
         (tmp_path / "rows.parquet", "segment", segments),
+        (dd.from_pandas(table, npartitions=1), "segment", segments),
+        (dd.from_pandas(table, npartitions=1), "arm", arms),
         (tmp_path / "rows.zarr", "arm", arms),
         (dr.from_table(features), "arm", arms),
         (features, dict(enumerate(SEGMENTS)), segments),

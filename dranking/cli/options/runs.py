@@ -67,8 +67,8 @@ class RunOptions:
         typer.Option(
             metavar="GAINS",
             help="Gains of the grades 0, 1, ... in ndcg, on any data, such as 0,1,3,7,15; or by "
-            "grade, such as 50=1,100=3, or a table (CSV, JSON lines, parquet) with columns grade and gain. Default: those "
-            "of the convention.",
+            "grade, such as 50=1,100=3, or a table (CSV, JSON lines, parquet) with the columns "
+            "grade and gain. Default: those of the convention.",
         ),
     ] = None
 
@@ -106,7 +106,7 @@ class RunOptions:
 
 
 def gains_of(text: str | None) -> Sequence[float] | Mapping[float, float] | None:
-    """Gains of an option: of the grades 0, 1, ..., by grade, or by grade in a CSV file."""
+    """Gains of an option: of the grades 0, 1, ..., by grade, or by grade in a table."""
     if text is None:
         return None
     words = names_in(text)
