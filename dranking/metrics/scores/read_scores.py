@@ -30,6 +30,7 @@ from dranking.metrics.scores.rows import (
     first_of,
     rows_of_dictionaries,
     rows_of_table,
+    surplus_columns,
 )
 from dranking.metrics.scores.score_directory import is_score_directory, read_parts
 from dranking.metrics.scores.score_table import DOCID, QID, SCORE, ScoreTable
@@ -271,11 +272,7 @@ def is_judgement_file(
             return begins_with(content, QRELS)
         if form == "json":  # a model begins otherwise: {"format": "...
             return bool(re.match(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{', content))
-        first = content.split(b"\n")[0].strip().decode()
-        columns = json.loads(first) if form == "json lines" else re.split("[,\t]", first)
-        if not isinstance(columns, dict | list):
-            return False
-        found = [str(name).strip('"') for name in columns]
+        found = _first_names(content, form)
         return are_judgement_columns(found, names, further, can_be_rows=form != "csv")
     except (DataError, OSError, ValueError, pa.ArrowException):
         return False
@@ -284,15 +281,25 @@ def is_judgement_file(
 def judgement_advice(place: Place) -> str:
     """The forms of judgements, where a file is text without queries of LETOR; else no text."""
     try:
-        form = score_form(place)
-        if form not in ("csv", "json lines") and (form != "trec" or b"qid:" in _beginning(place)):
+        form, surplus = score_form(place), None
+        if form in ("csv", "json lines"):
+            surplus = surplus_columns(_first_names(_beginning(place), form))
+        elif form != "trec" or b"qid:" in _beginning(place):
             return ""
-    except (DataError, OSError):
+    except (DataError, OSError, ValueError):
         return ""
+    leave_out = f" Leave out {quoted(surplus)}, or name one of them with --by." if surplus else ""
     return (
         " Judgements are lines of query, iteration, document and grade (TREC), or CSV of query_id, "
-        "doc_id, relevance and no other column."
+        f"doc_id, relevance and no other column.{leave_out}"
     )
+
+
+def _first_names(content: bytes, form: ScoreForm) -> list[str]:
+    """Names of the columns of CSV, or of the first object of JSON lines, if it is one."""
+    first = content.split(b"\n")[0].strip().decode()
+    columns = json.loads(first) if form == "json lines" else re.split("[,\t]", first)
+    return [str(name).strip('"') for name in columns] if isinstance(columns, dict | list) else []
 
 
 def _beginning(place: Place) -> bytes:
