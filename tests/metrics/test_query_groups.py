@@ -49,7 +49,7 @@ def forms_of_data(tmp_path):
         (table, "segment", segments),
         (tmp_path / "rows.parquet", "segment", segments),
         (dd.from_pandas(table, npartitions=1), "segment", segments),
-        (dd.from_pandas(table, npartitions=1), "arm", arms),
+        (dd.from_pandas(features, npartitions=1), "arm", arms),
         (tmp_path / "rows.zarr", "arm", arms),
         (dr.from_table(features), "arm", arms),
         (features, dict(enumerate(SEGMENTS)), segments),
