@@ -9,7 +9,11 @@ from dranking.cli.output import format_value, interval_text, note, print_line, p
 
 if TYPE_CHECKING:
     from dranking.metrics.comparison.compare import Comparison, MetricComparison
-    from dranking.metrics.comparison.ranker_results import MeasureOfRankers, RankerComparison
+    from dranking.metrics.comparison.ranker_results import (
+        MeasureOfGroup,
+        MeasureOfRankers,
+        RankerComparison,
+    )
 
 MOST_PAIRS = 45
 """Largest number of pairs that are printed for a measure; ten rankers have so many."""
@@ -19,6 +23,7 @@ def print_two(result: Comparison, title: str, by: str | None) -> None:
     """Print a row for each metric, and how many queries each model was trained on.
 
     Where queries have groups, under the name `by`, tables of each metric have a row for each group.
+    Holm's correction is there over measures and groups; the row of all queries is no part of it.
     """
     headings = ["A", "B", f"A - B [{result.confidence:.0%}]", "p (Holm)", "p of signs"]
     headings += ["win / tie / loss", "queries that count"]
@@ -27,22 +32,23 @@ def print_two(result: Comparison, title: str, by: str | None) -> None:
     for whole in result.metrics if by else ():
         entries = [(label, e) for label, of in result.by.items() for e in of]
         parts = [(label, *_cells(e)) for label, e in entries if e.metric == whole.metric]
-        rows = [*parts, ("all", *_cells(whole))]
+        rows = [*parts, ("all", *_cells(whole, with_holm=False))]
         print_table(f"{whole.metric} by {by}", [str(by), *headings], rows)
     for name, overlap in result.trained_on.items():
         if overlap is not None:
             print_line(f"{name.upper()}: {overlap.text}")
 
 
-def _cells(entry: MetricComparison) -> tuple[Any, ...]:
+def _cells(entry: MetricComparison, *, with_holm: bool = True) -> tuple[Any, ...]:
     """Figures of a measure of two rankers."""
     from dranking.metrics.comparison.compare import interval_text
 
+    holm = f" ({format_value(entry.p_holm)})" if with_holm and entry.n_queries else ""
     return (
         entry.mean_a,
         entry.mean_b,
-        f"{entry.difference:+.4f} {interval_text(entry)}",
-        f"{format_value(entry.p_value)} ({format_value(entry.p_holm)})",
+        f"{entry.difference:+.4f} {interval_text(entry)}" if entry.n_queries else "nan (no query)",
+        f"{format_value(entry.p_value)}{holm}",
         format_value(entry.p_permutation),
         f"{entry.wins} / {entry.ties} / {entry.losses}",
         entry.n_queries,
@@ -102,11 +108,17 @@ def _print_text(result: RankerComparison) -> None:
 
 def _print_groups(whole: MeasureOfRankers, result: RankerComparison, by: str) -> None:
     """Print the means of a measure for each group of queries, and for all."""
+    from dranking.metrics.comparison.significance import rough_text
+
+    parts: list[tuple[str, MeasureOfGroup | MeasureOfRankers]]
     parts = [(label, e) for label, of in result.by.items() for e in of if e.metric == whole.metric]
-    means = [(label, e.rankers, e.n_queries) for label, e in parts]
     rows = [
-        (label, *(f"{r.mean:.4f} {interval_text(r.low, r.high)}" for r in rankers), n_queries)
-        for label, rankers, n_queries in [*means, ("all", whole.rankers, whole.n_queries)]
+        (
+            label,
+            *(f"{r.mean:.4f} {interval_text(r.low, r.high)}" for r in e.rankers),
+            f"{e.n_queries}{rough_text(e.n_effective)}",
+        )
+        for label, e in [*parts, ("all", whole)]
     ]
     names = [f"{result.letters[name]} {name}" for name in result.rankers]
     headings = [by, *names, "queries that count"]

@@ -62,7 +62,8 @@ def is_judgements(value: Any, further: Collection[str] = ()) -> bool:
     """Whether data are judgements of documents by id, and no rows with features.
 
     A table is read as judgements if it has columns of query ids, document ids and grades, under the
-    names that `read_judgements` knows, and no other but ``iteration`` and `further` ones.
+    names that `read_judgements` knows, and no other but ``iteration`` and, where
+    `are_judgement_columns` counts these, `further` ones.
     """
     if isinstance(value, Rows) or _is_dictionary(value) or _is_list_of(value, "relevance"):
         return True

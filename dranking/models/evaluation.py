@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
-from dranking.metrics.comparison.significance import measure_interval
+from dranking.metrics.comparison.significance import effective_queries, measure_interval
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary
 from dranking.metrics.given_runs import (
@@ -27,7 +27,12 @@ from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import ID_COLUMN, PerQuery
 from dranking.metrics.query_groups import QueryGroups
 from dranking.models.linear.query_record import linear_of, overlap_of
-from dranking.models.query_groups import groups_of_data, groups_of_judgements, read_again
+from dranking.models.query_groups import (
+    groups_of_data,
+    groups_of_frame,
+    groups_of_judgements,
+    read_again,
+)
 from dranking.models.scorers import judged_dataset, measure, scorer_beside
 
 if TYPE_CHECKING:
@@ -90,6 +95,11 @@ class Evaluation:
     def n_queries(self) -> int:
         """Number of queries of the data set."""
         return self.summary.n_queries
+
+    def n_effective(self, metric: str) -> float:
+        """Queries of equal weight that say as much as those that count; 0 if none counts."""
+        weights = self.per_query.counting(metric)[1]
+        return effective_queries(weights) if len(weights) else 0.0
 
     @property
     def excluded(self) -> dict[str, int]:
@@ -224,7 +234,7 @@ def evaluate(
     how = get_convention(convention or DEFAULT_CONVENTION)
     scorer = scorer_beside(model, data)
     if by is not None:
-        data = read_again(data)
+        by, data = groups_of_frame(by, read_again(data))
     dataset = judged_dataset(data, scorer)
     parts: list[PerQuery] = []
     n_measured = 0

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.parquet.dataset import ParquetDataset
-from dranking.data.roles import QUERY_NAMES
+from dranking.data.roles import DOCUMENT_NAMES, QUERY_NAMES
 from dranking.data.tables.any_table import as_table, is_dask_frame, is_table
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
@@ -52,6 +52,23 @@ def read_again(data: Any) -> Any:
     return as_table(data) if is_table(data) and not is_frame else data
 
 
+def groups_of_frame(by: Any, frame: Any) -> tuple[Any, Any]:
+    """Groups by a column of a dask DataFrame, and the frame without this column if it is text.
+
+    Other data than a dask DataFrame, and other groups, come back as they are.
+    """
+    qid = QUERY_NAMES[0]
+    if not isinstance(by, str) or not is_dask_frame(frame) or qid not in frame.columns:
+        return by, frame
+    if by not in frame.columns:
+        raise _no_column(by, f"the columns are {listed([*map(str, frame.columns)])}")
+    rows = as_table(frame[[*dict.fromkeys([qid, by])]].drop_duplicates().compute())
+    groups = QueryGroups.of_rows(by, [(rows[qid], rows[by])], "the data")
+    # Columns of a frame that are no ids are features, which texts cannot be.
+    is_kept = by in {*QUERY_NAMES, *DOCUMENT_NAMES} or frame.dtypes[by].kind in "biuf"
+    return groups, frame if is_kept else frame.drop(columns=by)
+
+
 def groups_of_judgements(by: Any, judgements: Any) -> QueryGroups:
     """Groups by values of queries, or by a column of a table of judgements."""
     if (found := query_groups(by)) is not None:
@@ -84,10 +101,6 @@ def groups_of_data(by: Any, data: Any, dataset: Dataset, executor: Executor) -> 
     if (found := query_groups(by)) is not None:
         return found
     qid = dataset.roles.qid
-    if is_dask_frame(data):
-        if by not in data.columns:
-            raise _no_column(by, f"the columns are {listed([*map(str, data.columns)])}")
-        data = data[[qid, by]].drop_duplicates().compute()
     if is_table(data):
         table = as_table(data)
         if by not in table.column_names:
@@ -96,7 +109,7 @@ def groups_of_data(by: Any, data: Any, dataset: Dataset, executor: Executor) -> 
     if isinstance(dataset, ParquetDataset):
         return QueryGroups.of_rows(by, dataset.values_by_query(by), "the data")
     if by not in dataset.feature_names:
-        raise _no_column(by, "a stored data set has its features alone")
+        raise _no_column(by, "data that is no table and no parquet has its features alone")
     return QueryGroups.of_rows(by, _feature_values(by, dataset, executor), "the data")
 
 

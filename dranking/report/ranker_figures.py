@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def draw_means(rankers: Sequence[RankerMean], metric: str) -> Figure:
+def draw_means(rankers: Sequence[RankerMean], letters: Mapping[str, str], metric: str) -> Figure:
     """Draw the mean of each ranker as a point with its interval, the best at the top."""
-    figure, axes = _rows([one.ranker for one in rankers])
+    figure, axes = _rows([f"{letters[one.ranker]} {one.ranker}" for one in rankers])
     for place, one in zip(_places(rankers), rankers, strict=True):
         _point(axes, place, (one.mean, one.low, one.high), OURS)
     axes.set_xlabel(f"mean {measure_label(metric)}")
@@ -56,7 +56,10 @@ def draw_wins(pairs: Sequence[RankerPair], labels: Sequence[str]) -> Figure:
 
 
 def draw_furthest(
-    furthest: Sequence[tuple[Any, Sequence[float]]], rankers: Sequence[str], metric: str
+    furthest: Sequence[tuple[Any, Sequence[float]]],
+    rankers: Sequence[str],
+    letters: Mapping[str, str],
+    metric: str,
 ) -> Figure:
     """Draw the values of the first rankers on the queries whose values lie furthest apart."""
     figure, axes = _rows([str(query) for query, _ in furthest])
@@ -66,7 +69,8 @@ def draw_furthest(
     # Few rankers have colours that lie far apart.
     colours = np.linspace(0, len(SERIES) - 1, len(rankers)).round().astype(int).tolist()
     for column, (name, colour) in enumerate(zip(rankers, colours, strict=True)):
-        look = {"markersize": 5, "color": SERIES[colour], "label": plain_label(name)}
+        label = plain_label(f"{letters[name]} {name}")
+        look = {"markersize": 5, "color": SERIES[colour], "label": label}
         axes.plot(values[:, column], places, "o", **look)
     axes.set_xlabel(f"{measure_label(metric)} of a query")
     figure.legend(frameon=False, loc="outside lower center", ncols=2)

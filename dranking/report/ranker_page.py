@@ -14,6 +14,7 @@ from dranking.metrics.comparison.ranker_results import (
     RankerMean,
     RankerPair,
 )
+from dranking.metrics.comparison.significance import FEWEST_QUERIES, rough_text
 from dranking.metrics.measures.by_name import higher_is_better
 from dranking.models.evaluation import Evaluation
 from dranking.report.content import number
@@ -30,6 +31,12 @@ from dranking.tuning.curves import measure_label
 
 MOST_DRAWN = 15
 """Largest number of pairs of a figure, those of the least p-values, and of queries of a table."""
+
+ROUGH = (
+    f"Intervals and p-values of fewer than {FEWEST_QUERIES} queries, or of queries whose weights "
+    "count for fewer equal ones, are rough."
+)
+"""What a page says where few queries count."""
 
 TESTS = {
     "sign-flip": "random signs of the differences, with Holm's correction over pairs and measures",
@@ -83,6 +90,8 @@ def page_of_values(result: Evaluation, title: str, facts: Mapping[str, str] | No
         for name, mean in result.metrics.items()
     ]
     said = [] if result.trained_on is None else [f"{_sentence(result.trained_on.text)}"]
+    if any(rough_text(result.n_effective(name)) for name in result.metrics):
+        said.append(ROUGH)
     return Page(
         title=title,
         subtitle=f"{n:,} {'query' if n == 1 else 'queries'}{_under(result.per_query.convention)}.",
@@ -135,7 +144,7 @@ def _means(result: RankerComparison) -> Section:
         ],
         [
             Drawing(
-                draw_means(_sorted(main), main.metric),
+                draw_means(_sorted(main), letters, main.metric),
                 f"Mean {measure_label(main.metric)} of each ranker, with its "
                 f"{result.confidence:.0%} interval.",
             )
@@ -156,13 +165,12 @@ def _pairs(entry: MeasureOfRankers, result: RankerComparison) -> Section:
         else ("each pair")
     )
     lower = "" if higher_is_better(entry.metric) else " Lower values are better."
-    named = ", ".join(f"{letter} = {name}" for name, letter in letters.items())
     return Section(
         "Pair by pair",
         [
             f"Differences are those of mean {label}, the first of a pair minus the second.{lower} "
-            f"The letters are {named}. P-values are adjusted for all pairs and measures; intervals "
-            "are those of one difference."
+            "P-values are adjusted for all pairs and measures; intervals are those of one "
+            "difference."
         ],
         [
             Drawing(
@@ -193,7 +201,7 @@ def _furthest(entry: MeasureOfRankers, result: RankerComparison) -> Section:
         [],
         [
             Drawing(
-                draw_furthest(entry.furthest, drawn, entry.metric),
+                draw_furthest(entry.furthest, drawn, letters, entry.metric),
                 f"{label}{which} on the queries whose largest and least values lie furthest apart.",
             )
         ],
@@ -261,7 +269,8 @@ def _lettered(one: RankerMean, letters: Mapping[str, str]) -> str:
 def _counting(entry: MeasureOfRankers) -> str:
     n, left = entry.n_queries, entry.n_excluded
     said = f"{n:,} {'query counts' if n == 1 else 'queries count'} for all rankers"
-    return f"{said}." if not left else f"{said}; {left:,} {'does' if left == 1 else 'do'} not."
+    others = f"; {left:,} {'does' if left == 1 else 'do'} not" if left else ""
+    return " ".join([f"{said}{others}.", *([ROUGH] if rough_text(entry.n_effective) else [])])
 
 
 def _interval(low: float, high: float, sign: str = "") -> str:

@@ -2,6 +2,7 @@
 
 import json
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
@@ -47,6 +48,8 @@ def forms_of_data(tmp_path):
     return [
         (table, "segment", segments),
         (tmp_path / "rows.parquet", "segment", segments),
+        (dd.from_pandas(table, npartitions=1), "segment", segments),
+        (dd.from_pandas(features, npartitions=1), "arm", arms),
         (tmp_path / "rows.zarr", "arm", arms),
         (dr.from_table(features), "arm", arms),
         (features, dict(enumerate(SEGMENTS)), segments),
@@ -70,6 +73,25 @@ def test_groups_have_the_means_of_loops_in_all_forms(tmp_path):
         assert list(found.to_frame()[name]) == labels
         parts = json.loads(json.dumps(found.as_json()))["by"]["groups"]
         assert parts == {k: json.loads(json.dumps(one.as_json())) for k, one in found.by.items()}
+
+
+def test_groups_change_no_figure_of_the_whole(tmp_path):
+    """Rows that could be judgements as well stay rows where one of their columns groups."""
+    table = random_table()[["qid", "relevance", "segment"]]
+    table["docid"] = [f"d{row}" for row in range(len(table))]
+    scores = table[["qid", "docid"]].assign(score=np.arange(len(table)) % 2)  # with ties
+    table.to_parquet(tmp_path / "rows.parquet")
+    lines = tmp_path / "rows.jsonl"
+    table.to_json(lines, orient="records", lines=True)
+    groups = read_query_groups(lines, "segment")
+    for data, by in ((table, "segment"), (tmp_path / "rows.parquet", "segment"), (lines, groups)):
+        plain, grouped = (dr.evaluate(scores, data, "map", by=each) for each in (None, by))
+        assert (grouped.metrics, grouped.per_query.convention) == (plain.metrics, "standard")
+        assert [*grouped.by] == ["head", "tail", "(no value)"]
+    with pytest.raises(DataError, match="there is no column 'segment' to group the queries by"):
+        dr.evaluate(scores, lines, "map", by="segment")
+    trec = dr.evaluate(scores, table, "map", "trec").metrics
+    assert trec != plain.metrics
 
 
 def random_runs():

@@ -146,18 +146,16 @@ def _print_result(
 
 def _print_groups(result: Evaluation, metric: str) -> None:
     """Print the mean of a metric for each group of queries, and for all."""
+    from dranking.metrics.comparison.significance import rough_text
+
     by = result.groups.name if result.groups else ""
     rows = [
         (
             label,
             one.metrics[metric],
             interval_text(*one.intervals[metric]),
-            _n_counting(one, metric),
+            f"{one.n_queries - one.excluded[metric]}{rough_text(one.n_effective(metric))}",
         )
         for label, one in [*result.by.items(), ("all", result)]
     ]
     print_table(f"{metric} by {by}", [by, "mean", "95%", "queries that count"], rows)
-
-
-def _n_counting(result: Evaluation, metric: str) -> int:
-    return result.n_queries - result.excluded[metric]

@@ -26,6 +26,7 @@ from dranking.redaction import redacted
 
 if TYPE_CHECKING:
     from dranking.metrics.overlap import Overlap
+    from dranking.report.content import Content
 
 DEFAULT_METRIC = "ndcg@10"
 """Main metric of the page of a model."""
@@ -98,21 +99,21 @@ def report(
     if not rankers:
         raise UsageError(f"{paths[0]}: a model or a run, and DATA behind it, are needed.")
     command = typed_command(context)
+    measuring = Measuring(metric, convention, runs, columns, execution)
     if data is not None and len(rankers) == 1 and _has_own_page(rankers[0], data, columns):
         runs.check_no_run()
         runs.check_no_grades("the page of a model")
-        trained_on = _report_model(
-            rankers[0], data, output, champion, score_column, train, metric or DEFAULT_METRIC,
-            convention or "standard", title or "Ranking model", columns, execution, overwrite,
-            command,
-        )  # fmt: skip
+        content = _content_of_model(
+            rankers[0], data, champion, score_column, train, measuring, overwrite, command
+        )
+        _write_model(content, title, output, overwrite)
+        trained_on = content.overlaps
     else:
         if champion is not None or train is not None:
             raise UsageError(
                 "--champion and --train go with one linear model and rows with features; several "
                 "rankers stand beside each other before DATA."
             )
-        measuring = Measuring(metric, convention, runs, columns, execution)
         trained_on = _report_rankers(
             rankers, data, output, score_column, measuring, title, overwrite, command
         )
@@ -176,29 +177,23 @@ def _report_rankers(
     return {name: overlap for name, overlap in trained_on.items() if overlap is not None}
 
 
-def _report_model(
+def _content_of_model(
     model: Place,
     data: Place,
-    output: Place,
     champion: Place | None,
     score_column: str | None,
     train: Place | None,
-    metric: str,
-    convention: str,
-    title: str,
-    columns: ColumnOptions,
-    execution: ExecutionOptions,
+    measuring: Measuring,
     overwrite: bool,
     command: str,
-) -> Mapping[str, Overlap]:
-    """Write the page of a model; how many of the queries it and the champion were trained on."""
+) -> Content:
+    """What the page of a model shows, beside a champion if there is one."""
     from dranking.models.linear.model import load_model
     from dranking.models.scorers import read_alike
     from dranking.report.describe import describe
-    from dranking.report.page import render
-    from dranking.report.sections import page_of
 
-    with execution.running(overwrite) as executor:
+    columns = measuring.columns
+    with measuring.execution.running(overwrite) as executor:
         fitted = columns.permitting(load_model(model))
         rival = score_column
         if champion is not None:
@@ -211,14 +206,21 @@ def _report_model(
             champion=rival,
             champion_data=open_judged(data, [rival], columns) if is_apart else None,
             train=None if train is None else columns.open_training_of(fitted, train),
-            metric=metric,
-            convention=convention,
+            metric=measuring.metrics or DEFAULT_METRIC,
+            convention=measuring.convention or "standard",
             executor=executor,
         )
-        files = {"model": model, "champion": champion, "judged data": data, "training data": train}
-        content = replace(content, facts={**content.facts, **_origin(command, files)})
-        atomic_write(output, render(page_of(content, title)), overwrite=overwrite)
-    return content.overlaps
+    files = {"model": model, "champion": champion, "judged data": data, "training data": train}
+    return replace(content, facts={**content.facts, **_origin(command, files)})
+
+
+def _write_model(content: Content, title: str | None, output: Place, overwrite: bool) -> None:
+    """Write the page of a model."""
+    from dranking.report.page import render
+    from dranking.report.sections import page_of
+
+    page = page_of(content, title or "Ranking model")
+    atomic_write(output, render(page), overwrite=overwrite)
 
 
 def _origin(command: str, files: Mapping[str, Place | None]) -> dict[str, str]:

@@ -14,7 +14,8 @@ from dranking.cli.options.shared import names_in
 from dranking.cli.parsing.numbers import parse_number
 from dranking.errors import UsageError
 from dranking.files.places import Place, as_place
-from dranking.files.reading import exists, read_bytes
+from dranking.files.reading import exists
+from dranking.tuning.numbers import number_of
 
 if TYPE_CHECKING:
     from dranking.metrics.conventions import Convention
@@ -66,8 +67,8 @@ class RunOptions:
         typer.Option(
             metavar="GAINS",
             help="Gains of the grades 0, 1, ... in ndcg, on any data, such as 0,1,3,7,15; or by "
-            "grade, such as 50=1,100=3, or a CSV file with columns grade and gain. Default: those "
-            "of the convention.",
+            "grade, such as 50=1,100=3, or a table (CSV, JSON lines, parquet) with the columns "
+            "grade and gain. Default: those of the convention.",
         ),
     ] = None
 
@@ -105,31 +106,29 @@ class RunOptions:
 
 
 def gains_of(text: str | None) -> Sequence[float] | Mapping[float, float] | None:
-    """Gains of an option: of the grades 0, 1, ..., by grade, or by grade in a CSV file."""
+    """Gains of an option: of the grades 0, 1, ..., by grade, or by grade in a table."""
     if text is None:
         return None
     words = names_in(text)
+    pairs: list[tuple[float, float]]
     if all("=" in word for word in words):
-        pairs = [word.partition("=")[::2] for word in words]
+        parts = [word.partition("=") for word in words]
+        pairs = [(parse_number(grade), parse_number(gain)) for grade, _, gain in parts]
     elif len(words) == 1 and exists(as_place(text)):
-        pairs = _read_gains(as_place(text))
+        from dranking.metrics.scores.read_scores import read_gains
+
+        pairs = read_gains(as_place(text))
     else:
-        return [parse_number(word) for word in words]
-    gains = {parse_number(grade): parse_number(gain) for grade, gain in pairs}
+        try:
+            return [number_of(word) for word in words]
+        except UsageError as error:
+            raise UsageError(
+                f"--gain {text}: {error} A gain is no number, no grade=gain, nor a file."
+            ) from error
+    gains = dict(pairs)
     if len(gains) < len(pairs):
         raise UsageError(f"--gain {text}: a grade has two gains; give one.")
     return gains
-
-
-def _read_gains(place: Place) -> list[tuple[str, str]]:
-    """Grades and gains in the rows of a CSV file with these columns."""
-    rows = [line.split(",") for line in read_bytes(place).decode().split()]
-    if not rows or [name.strip().lower() for name in rows[0]] != ["grade", "gain"]:
-        raise UsageError(f"--gain {place}: the first line of the file must be grade,gain.")
-    for number, row in enumerate(rows, start=1):
-        if len(row) != 2:
-            raise UsageError(f"--gain {place}:{number}: a line is a grade, a comma and a gain.")
-    return [(grade, gain) for grade, gain in rows[1:]]
 
 
 def chosen_metrics(metrics: str | None) -> list[str] | None:

@@ -114,8 +114,8 @@ class Comparison:
         How many of the queries the models "a" and "b" were trained on, as far as that is known;
         None for a feature to rank by.
     by
-        The measures of each group of queries that has any, by its name; Holm's correction is then
-        over measures and groups together. Empty without groups.
+        The measures of each group of queries, by its name, NaN where none of its queries counts;
+        Holm's correction is then over measures and groups together. Empty without groups.
     """
 
     metrics: tuple[MetricComparison, ...]
@@ -192,28 +192,54 @@ def compare_values(
 
 
 def groups_of_results(results: Iterable[Any]) -> QueryGroups | None:
-    """The groups of queries of the first result that has any."""
-    found = (getattr(result, "groups", None) for result in results)
-    return next((groups for groups in found if groups is not None), None)
+    """The groups of queries of the results that have any.
+
+    Raises
+    ------
+    UsageError
+        If two results have different groups.
+    """
+    grouped = [result for result in results if getattr(result, "groups", None) is not None]
+    if not grouped:
+        return None
+    ids, first = grouped[0].per_query.query_ids, grouped[0].groups
+    for other in grouped[1:]:
+        if (other.groups.labels(ids) != first.labels(ids)).any():
+            raise UsageError(
+                f"the results have different groups of queries, {first.name!r} and "
+                f"{other.groups.name!r}; say with `by` which of them count, as a mapping from "
+                "query id to value."
+            )
+    found: QueryGroups = first
+    return found
 
 
 def _by_group(
     a: PerQuery, b: PerQuery, names: Sequence[str], groups: QueryGroups, drawn: Mapping[str, Any]
 ) -> dict[str, tuple[MetricComparison, ...]]:
-    """The entries of each group, for the measures for which some of its queries count."""
+    """The entries of each group, NaN for the measures for which none of its queries counts."""
     found: dict[str, tuple[MetricComparison, ...]] = {}
     for label, rows in groups.rows(a.query_ids).items():
         of_a, of_b = a.take(rows), b.take(rows)
         counting = [n for n in names if _counted(of_a.values[n], of_b.values[n], of_a).any()]
         parts = [replace(t, values={n: t.values[n] for n in counting}) for t in (of_a, of_b)]
-        found[label] = compare_rows(parts[0], parts[1], **drawn).metrics if counting else ()
-    entries = [entry for of_group in found.values() for entry in of_group]
-    adjusted = iter(holm(np.array([entry.p_value for entry in entries])).tolist())
+        entries = compare_rows(parts[0], parts[1], **drawn).metrics if counting else ()
+        of_name = {entry.metric: entry for entry in entries}
+        found[label] = tuple(of_name.get(n) or _without_queries(n, len(rows)) for n in names)
+    tested = [entry for of_group in found.values() for entry in of_group if entry.n_queries]
+    adjusted = iter(holm(np.array([entry.p_value for entry in tested])).tolist())
     return {
-        label: tuple(replace(entry, p_holm=next(adjusted)) for entry in of_group)
+        label: tuple(
+            replace(entry, p_holm=next(adjusted)) if entry.n_queries else entry
+            for entry in of_group
+        )
         for label, of_group in found.items()
-        if of_group
     }
+
+
+def _without_queries(metric: str, n_excluded: int) -> MetricComparison:
+    """A measure for which no query counts: all its figures are NaN."""
+    return MetricComparison(metric, *[np.nan] * 8, 0, 0, 0, 0, 0.0, n_excluded)
 
 
 def warn_of_few_queries(metric: str, n_queries: int, n_effective: float) -> None:

@@ -229,7 +229,9 @@ class _Shared:
                 )
                 for name, values, found in zip(names, self.values.T, ends, strict=True)
             ]
-        return MeasureOfGroup(self.metric, tuple(means), len(self.values))
+        n = len(self.values)
+        n_effective = effective_queries(self.weights) if n else 0.0
+        return MeasureOfGroup(self.metric, tuple(means), n, n_effective)
 
     def furthest(self) -> tuple[tuple[Any, tuple[float, ...]], ...]:
         """The queries whose values lie furthest apart, with these values; none without a gap."""

@@ -118,11 +118,14 @@ class MeasureOfGroup:
         The mean of each ranker, NaN without queries; rankers of a group are not tested.
     n_queries
         Number of the queries.
+    n_effective
+        Number of queries of equal weight that say as much, `effective_queries`; 0 without queries.
     """
 
     metric: str
     rankers: tuple[RankerMean, ...]
     n_queries: int
+    n_effective: float
 
 
 @dataclass(frozen=True)

@@ -271,6 +271,11 @@ def queries_text(n_queries: int, n_effective: float) -> str:
     return f"{n_queries} queries that weigh as much as {n_effective:.1f} equal ones"
 
 
+def rough_text(n_effective: float) -> str:
+    """A mark behind figures of fewer than `FEWEST_QUERIES` effective queries; else no text."""
+    return " (rough)" if 0 < n_effective < FEWEST_QUERIES else ""
+
+
 def degrees_of_freedom(n_effective: float) -> float:
     """Degrees of freedom of Student's t for a weighted mean: effective queries less 1, at least 1.
 

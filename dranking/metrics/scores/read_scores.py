@@ -10,11 +10,13 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from dranking.data.roles import DOCUMENT_NAMES, GRADE_NAMES, QUERY_NAMES
+from dranking.data.tables.numeric_values import as_numbers
 from dranking.errors import DataError, quoted
 from dranking.files.arrow_tables import read_csv, read_json_lines, read_parquet
 from dranking.files.file_kinds import N_BYTES, foreign_kind
@@ -28,6 +30,7 @@ from dranking.metrics.scores.rows import (
     first_of,
     rows_of_dictionaries,
     rows_of_table,
+    surplus_columns,
 )
 from dranking.metrics.scores.score_directory import is_score_directory, read_parts
 from dranking.metrics.scores.score_table import DOCID, QID, SCORE, ScoreTable
@@ -42,6 +45,9 @@ from dranking.metrics.scores.trec_text import (
 
 ScoreForm: TypeAlias = Literal["directory", "parquet", "csv", "json lines", "json", "trec"]
 
+
+GAIN_NAMES = ("grade", "gain")
+"""Names of the columns of a table of gains."""
 
 BEGINNING = 4_096
 """Bytes of a text file that tell whether it holds judgements."""
@@ -146,6 +152,29 @@ def read_query_table(path: AnyPlace, column: str, qid: str) -> tuple[pa.Array, p
     return table[found], table[column]
 
 
+def read_gains(place: Place) -> list[tuple[float, float]]:
+    """Grades and their gains in CSV, JSON lines or parquet with these two columns.
+
+    Raises
+    ------
+    DataError
+        If the file is no such table, or a grade or a gain is no number.
+    """
+    form = _form_of(place)
+    table = _read_table(place, form if form in ("parquet", "json lines") else "csv", (), GAIN_NAMES)
+    table = table.rename_columns([name.strip(' "').lower() for name in table.column_names])
+    if sorted(table.column_names) != sorted(GAIN_NAMES):
+        raise DataError(
+            f"{place}: the columns are {quoted(table.column_names)}; gains have the columns "
+            f"{quoted(GAIN_NAMES)}."
+        )
+    columns = [as_numbers(table[name], f"{place}: column {name!r}") for name in GAIN_NAMES]
+    for row, numbers in enumerate(zip(*columns, strict=True), start=1):
+        if not np.isfinite(numbers).all():
+            raise DataError(f"{place}, row {row}: a grade and a gain are finite numbers.")
+    return [(float(grade), float(gain)) for grade, gain in zip(*columns, strict=True)]
+
+
 def _rows_of_text(place: Place, form: ScoreForm, lines: LineForm) -> Rows:
     """Rows of TREC lines, or of a JSON object with an object for each query."""
     where = str(place)
@@ -226,8 +255,9 @@ def is_judgement_file(
 ) -> bool:
     """Whether a file holds judgements, and no rows with features.
 
-    Tables hold judgements if they have their columns alone, or `further` ones as well, under the
-    names that `read_judgements` knows or under `names`; JSON (``.json``) if its first value is an
+    Tables hold judgements if they have their columns alone, or `further` ones as well where
+    `are_judgement_columns` counts these, under the names that `read_judgements` knows or under
+    `names`; JSON (``.json``) if its first value is an
     object, and text if its first line is one of TREC qrels.
     """
     try:
@@ -242,11 +272,8 @@ def is_judgement_file(
             return begins_with(content, QRELS)
         if form == "json":  # a model begins otherwise: {"format": "...
             return bool(re.match(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{', content))
-        first = content.split(b"\n")[0].strip().decode()
-        columns = json.loads(first) if form == "json lines" else re.split("[,\t]", first)
-        if not isinstance(columns, dict | list):
-            return False
-        return are_judgement_columns([str(name).strip('"') for name in columns], names, further)
+        found = _first_names(content, form)
+        return are_judgement_columns(found, names, further, can_be_rows=form != "csv")
     except (DataError, OSError, ValueError, pa.ArrowException):
         return False
 
@@ -254,15 +281,25 @@ def is_judgement_file(
 def judgement_advice(place: Place) -> str:
     """The forms of judgements, where a file is text without queries of LETOR; else no text."""
     try:
-        form = score_form(place)
-        if form not in ("csv", "json lines") and (form != "trec" or b"qid:" in _beginning(place)):
+        form, surplus = score_form(place), None
+        if form in ("csv", "json lines"):
+            surplus = surplus_columns(_first_names(_beginning(place), form))
+        elif form != "trec" or b"qid:" in _beginning(place):
             return ""
-    except (DataError, OSError):
+    except (DataError, OSError, ValueError):
         return ""
+    leave_out = f" Leave out {quoted(surplus)}, or name one of them with --by." if surplus else ""
     return (
         " Judgements are lines of query, iteration, document and grade (TREC), or CSV of query_id, "
-        "doc_id, relevance and no other column."
+        f"doc_id, relevance and no other column.{leave_out}"
     )
+
+
+def _first_names(content: bytes, form: ScoreForm) -> list[str]:
+    """Names of the columns of CSV, or of the first object of JSON lines, if it is one."""
+    first = content.split(b"\n")[0].strip().decode()
+    columns = json.loads(first) if form == "json lines" else re.split("[,\t]", first)
+    return [str(name).strip('"') for name in columns] if isinstance(columns, dict | list) else []
 
 
 def _beginning(place: Place) -> bytes:

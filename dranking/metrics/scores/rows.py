@@ -167,19 +167,34 @@ def _ids(values: list[Any], what: str) -> pa.Array:
 
 
 def are_judgement_columns(
-    columns: Iterable[Any], names: Sequence[str] = (), further: Collection[str] = ()
+    columns: Iterable[Any],
+    names: Sequence[str] = (),
+    further: Collection[str] = (),
+    *,
+    can_be_rows: bool = True,
 ) -> bool:
     """Whether columns are a query id, a document id and a grade, and perhaps the iteration.
 
     `names` are other names of the three, in this order, `further` names of columns beside them.
+    Columns that can be rows with features, and have the query id of such rows, are rows with or
+    without groups: there no further column makes them judgements.
     """
+    names_of_columns = [str(name) for name in columns]
+    if can_be_rows and [*names, *QUERY_NAMES][0] in names_of_columns:
+        further = ()
+    surplus = surplus_columns(names_of_columns, names)
+    return surplus is not None and not {*surplus} - {*further}
+
+
+def surplus_columns(columns: Iterable[Any], names: Sequence[str] = ()) -> list[str] | None:
+    """Columns beside those of judgements, also under `names`; None if one of these is missing."""
     left = [str(name) for name in columns]
     for at, known in enumerate((QUERY_NAMES, DOCUMENT_NAMES, GRADE_NAMES)):
         name = first_of([*names[at : at + 1], *known], left)
         if name is None:
-            return False
+            return None
         left.remove(name)
-    return not {*left} - {"iteration", "iter", *further}
+    return [name for name in left if name not in ("iteration", "iter")]
 
 
 def first_of(names: Sequence[str], present: Collection[str]) -> str | None:

@@ -52,14 +52,32 @@ def test_a_run_is_evaluated_on_judgements(dranking, files, tmp_path):
     code, out, _ = dranking(*call, "--gain", "0,1,3")
     assert "59 queries, trec, gains 0 1 3 convention" in out
     table = tmp_path / "gains.csv"
-    table.write_text("grade,gain\n1,1\n2,3\n")
-    outputs = [dranking(*call, "--gain", g, "--json")[1] for g in ("0,1,3", "1=1,2=3", table)]
+    outputs = [dranking(*call, "--gain", g, "--json")[1] for g in ("0,1,3", "1=1,2=3")]
+    for content in (
+        "grade,gain\n1,1\n2,3\n",
+        "\ufeffgrade,gain\r\n1,1\r\n2,3\r\n",
+        '"grade", "gain"\n1, 1\n2, 3\n',
+        '"gain","grade"\n"1","1"\n"3","2"\n',
+    ):
+        table.write_bytes(content.encode())
+        outputs.append(dranking(*call, "--gain", table, "--json")[1])
+    parquet = tmp_path / "gains.parquet"
+    pd.DataFrame({"grade": [1, 2], "gain": [1.0, 3.0]}).to_parquet(parquet)
+    outputs.append(dranking(*call, "--gain", parquet, "--json")[1])
     assert len({*outputs}) == 1
-    table.write_text("grade,gain\n1,1,1\n")
-    for gains, said in ((table, "gains.csv:2: a line is a grade"), ("1=1,1=2", "has two gains")):
+    assert outputs[0]
+    for content, said in (
+        (b"grade,gain\n1,1,1\n", "gains.csv: cannot be read as csv"),
+        (b"grade,gain\n1,\xff3\n", "gains.csv: cannot be read as csv"),
+        (b"grade,gain\n1,\n", "gains.csv, row 1: a grade and a gain are finite numbers"),
+        (b"grade,gains\n1,1\n", "the columns are 'grade', 'gains'; gains have the columns"),
+    ):
+        table.write_bytes(content)
+        code, _, err = dranking(*call, "--gain", table)
+        assert (code, said in " ".join(err.split())) == (3, True), err
+    for gains, said in (("1=1,1=2", "has two gains"), ("no.csv", "nor a file")):
         code, _, err = dranking(*call, "--gain", gains)
-        assert code == 2
-        assert said in " ".join(err.split())
+        assert (code, said in " ".join(err.split())) == (2, True), err
     assert "judged queries that are not in the run (left out): 1" in out
 
 
