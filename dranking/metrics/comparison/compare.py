@@ -239,7 +239,10 @@ def _by_group(
 
 def _without_queries(metric: str, n_excluded: int) -> MetricComparison:
     """A measure for which no query counts: all its figures are NaN."""
-    return MetricComparison(metric, *[np.nan] * 8, 0, 0, 0, 0, 0.0, n_excluded)
+    nan = float("nan")
+    return MetricComparison(
+        metric, nan, nan, nan, nan, nan, nan, nan, nan, 0, 0, 0, 0, 0.0, n_excluded
+    )
 
 
 def warn_of_few_queries(metric: str, n_queries: int, n_effective: float) -> None:
