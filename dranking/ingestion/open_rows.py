@@ -28,7 +28,13 @@ from dranking.data.tables.columns import TABLE, Layout
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.numeric_values import is_number
 from dranking.data.tables.recorded_steps import recorded_steps
-from dranking.data.tables.vectors import vector_of, vectors_to_read, width_of, with_elements
+from dranking.data.tables.vectors import (
+    read_widths,
+    stored_names,
+    vectors_to_read,
+    width_of,
+    with_elements,
+)
 from dranking.engine.executor import Executor
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace, Place
@@ -104,8 +110,7 @@ def open_parquet(
     files = find_files(sources, where)
     starts = range(0, len(files), FOOTERS_AT_ONCE)
     groups: list[list[FoundFile]] = [files[start : start + FOOTERS_AT_ONCE] for start in starts]
-    keys, of_all = tuple(rules.asked.folder_features), rules.asked.origins == "auto"
-    tasks = [executor.submit(read_footers, group, keys, of_all, name="plan") for group in groups]
+    tasks = [executor.submit(read_footers, group, rules.asked, name="plan") for group in groups]
     footers: list[ReadFooter] = [
         footer for group in results_of(executor, tasks, "plan") for footer in group
     ]
@@ -226,7 +231,7 @@ def open_table(executor: Executor, table: Any, rules: ColumnRules, scratch: Scra
     stream, widths = _with_widths(as_stream(table), rules.columns)
     layout = rules.layout([(TABLE, with_elements(stream.schema, widths))])
     read = layout.to_read(np.arange(len(layout.feature_names)))
-    wanted = {vector_of(name) if vector_of(name) in widths else name for name in read}
+    wanted = {*stored_names(read, widths)}
     columns = [name for name in stream.schema.names if name in wanted]
     if stream.n_bytes is not None:
         sizes = dict(zip(stream.schema.names, stream.n_bytes, strict=True))
@@ -251,6 +256,7 @@ def _with_widths(stream: Stream, columns: Columns) -> tuple[Stream, dict[str, in
             width = width_of([batch.column(name)])
             if width:
                 widths.setdefault(name, width)
+    widths = read_widths(widths, columns)
     return stream._replace(batches=chain(begun, stream.batches)), widths
 
 
