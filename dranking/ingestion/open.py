@@ -292,14 +292,14 @@ def _form_of(place: Place) -> Form:
 
 def _begins_as_json(place: Place) -> bool:
     """Whether a text file, decompressed, begins as JSON."""
-    from dranking.ingestion.letor.text_source import line_chunks
+    from dranking.ingestion.letor.text_source import text_pieces
     from dranking.ingestion.logs.values import begins_as_json
 
     try:
-        first = next(line_chunks(place, 4_096), None)
+        first = next(text_pieces(place, 4_096), b"")
     except DataError:  # the reader of the text says what is wrong
         return False
-    return first is not None and begins_as_json(first.tobytes())
+    return begins_as_json(first)
 
 
 def _is_foreign(folder: Place) -> bool:

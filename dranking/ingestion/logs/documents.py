@@ -203,7 +203,10 @@ def _value(value: Mapping[str, Any], names: Sequence[str], what: str) -> float:
         found = float(found)
     if isinstance(found, bool) or not isinstance(found, int | float):
         raise LogError(f"a {what} is {found!r:.60}, and must be a number.")
-    return float(found)
+    try:
+        return float(found)
+    except OverflowError as error:
+        raise LogError(f"a {what} is beyond float64; limit it.") from error
 
 
 def _names(chosen: str | None, default: str, known: Sequence[str]) -> tuple[str, ...]:

@@ -61,11 +61,12 @@ class FeatureReader:
         """Features of an engine's log; NaN stands for a missing value."""
         found: dict[str, float] = {}
         for name, value in pairs:
-            is_new = name not in found and name in self.numbers
+            is_text = isinstance(name, str)
+            is_new = is_text and name not in found and name in self.numbers
             if is_new and type(value) is float and 0 < abs(value) < math.inf:
                 found[name] = value  # nearly all values; the checks below take most of the time
                 continue
-            if not isinstance(name, str) or not name:
+            if not is_text or not name:
                 raise LogError(f"the name of a feature is {name!r:.60}, and must be a text.")
             if self._takes(name):
                 self._add(found, name, _number(value, name))

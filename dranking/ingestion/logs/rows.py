@@ -104,14 +104,14 @@ def read_log(
         try:
             if isinstance(value, LogError):
                 raise value
-            before, reader.features.line = reader.n_unnamed, line
+            reader.features.line = line
             found = list(reader.documents(value))
         except (LogError, RecursionError) as error:
             text = str(error) if isinstance(error, LogError) else "the value is nested too deep."
             invalid = InvalidLine(line, text)
             break
         rows += [(line, each) for each in found]
-        if reader.n_unnamed > before:
+        if any(each.response >= 0 for each in found):
             unnamed = unnamed or line
         if any(each.query is not None for each in found):
             named = named or line

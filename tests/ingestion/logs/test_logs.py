@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import dranking as dr
 from dranking.errors import DataError, DataWarning, UsageError
 from dranking.ingestion import open_logs
+from dranking.ingestion.letor import text_source
 from dranking.ingestion.logs import rows as log_rows
 from tests.ingestion.logs import engine_logs as logs
 from tests.reference import feature_logs as reference
@@ -230,7 +231,11 @@ HOSTILE = {
     "[" * 100_000: r"1: is no JSON \(it is nested too deep",
     "[1]": "1: is 1, and must be an object",
     "[]": "there are no documents",
-    logs.EMPTY: "1: the response names no query",
+    logs.EMPTY: "there are no documents",
+    '{"qid": 1, "weight": 1' + "0" * 400 + ', "features": {"a": 1}}': "1: a weight is beyond float",
+    json.dumps({"qid": 1, "_id": "d", "fields": {"_ltrlog": [{"m": [{"name": ["a"]}]}]}}): (
+        r"1: document 'd': the name of a feature is \['a'\], and must be a text"
+    ),
     json.dumps({"qid": 1, "hits": []}): "no rows|no documents",
     json.dumps(HIT): "1: document 'd' belongs to no response and names no query",
     json.dumps({"qid": 1, "hits": {"hits": [HIT, {"_id": "e"}]}}): "1: document 'e' has no logged",
@@ -248,6 +253,24 @@ HOSTILE = {
         "1: a document of query 1 has no id"
     ),
 }  # fmt: skip
+
+
+def test_json_in_one_long_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_source, "MAX_LINE_BYTES", 1_000)
+    rows = [{"qid": 1, "docid": d, "relevance": 0, "features": {"a": d}} for d in range(3)]
+    text = "[" + " " * (1 << 21) + json.dumps(rows)[1:]
+    for name in ("log.json", "log.json.gz"):
+        data = dr.open_dataset(written(tmp_path, text, name))
+        assert_holds(data, [(1, d, 0, [d]) for d in range(3)])
+
+
+def test_an_empty_response_among_others_that_name_their_query(tmp_path):
+    named = {"hits": {"hits": [{"query_id": "q1", **HIT}]}}
+    path = written(tmp_path, logs.lines([named, {"hits": {"hits": []}}]))
+    assert_holds(dr.open_dataset(path, columns=UNLABELLED), [("q1", "d", None, [1])])
+    path = written(tmp_path, logs.lines([{"hits": {"hits": []}}]))
+    with pytest.raises(DataError, match="there are no documents"):
+        dr.ingest(path, tmp_path / "d", rows=rules({"q1": {"d": 1}}))
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:60])
