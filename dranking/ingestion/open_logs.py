@@ -201,7 +201,6 @@ def log_form(
     there |= {QID}
     form = LogForm(
         tuple(names),
-        frozenset().union(*(read.zeros for read in found)),
         {role: name for role, name in roles.items() if name is not None and role in there},
         frozenset().union(*(read.texts for read in found), {QID} if by_order else ()),
         by_order,
