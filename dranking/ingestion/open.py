@@ -165,7 +165,13 @@ def _read_table(paths: Sequence[Place], form: Form, columns: Columns, rule: Valu
 
         streams = map(arrow_stream, paths)
         tables = [pa.Table.from_batches(list(each.batches), each.schema) for each in streams]
-        table = pa.concat_tables(tables, promote_options="permissive")
+        try:
+            table = pa.concat_tables(tables, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise DataError(
+                f"{paths[0]} and the files after it have columns of different types ({error}); "
+                "store each column with one type in all files."
+            ) from error
     return filled(rows_of_table(table, columns, str(paths[0])), rule)
 
 

@@ -39,7 +39,7 @@ from dranking.engine.executor import Executor
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace, Place
 from dranking.files.reading import file_size
-from dranking.ingestion.arrow_files import arrow_stream
+from dranking.ingestion.arrow_files import arrow_stream, without_values
 from dranking.ingestion.collections.arguments import partitions_of
 from dranking.ingestion.collections.compute import as_current, computed
 from dranking.ingestion.collections.partitions import Part
@@ -273,7 +273,7 @@ def open_arrow(
     scratch.check_space(sum(map(file_size, places)), "storing the tables")
     names = [f"table-{number:06d}" for number in range(len(places))]
     tasks = [
-        executor.submit(spill_arrow, scratch, name, place, name="arrow")
+        executor.submit(spill_arrow, scratch, name, place, rules.asked.exclude, name="arrow")
         for name, place in zip(names, places, strict=True)
     ]
     of_each: list[list[tuple[str, int]]] = list(results_of(executor, tasks, "read"))
@@ -287,9 +287,11 @@ def open_arrow(
     return replace(opened, n_scratch_bytes=sum(n_bytes for _, _, n_bytes in written))
 
 
-def spill_arrow(scratch: Scratch, stem: str, place: Place) -> list[tuple[str, int]]:
+def spill_arrow(
+    scratch: Scratch, stem: str, place: Place, exclude: Sequence[str]
+) -> list[tuple[str, int]]:
     """Write an Arrow file as parquet files of a scratch place: a task; names and bytes of these."""
-    stream = arrow_stream(place)
+    stream = without_values(arrow_stream(place), exclude)
     return list(_write_stream(stream, stream.schema.names, scratch, stem))
 
 

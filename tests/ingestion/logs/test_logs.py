@@ -416,6 +416,21 @@ def test_tables_and_arrow_files_with_judgements(tmp_path):
             dr.ingest(source, tmp_path / "e", rows=dr.RowRules(judgements=qrels))
 
 
+def test_odd_columns_of_arrow_files(tmp_path):
+    """A column that is left out may have any type; types that differ are an error."""
+    gaps = pa.array([(1, 2, 3)] * 3, pa.month_day_nano_interval())
+    table = TABLE.append_column("gap", gaps).append_column("relevance", [[1, 0, 1]])
+    path = tmp_path / "gap.feather"
+    pa.feather.write_feather(table, path)
+    columns = dr.Columns(exclude=["gap", "x"])
+    stored, _ = dr.ingest(path, tmp_path / "d", columns=columns)
+    assert stored.feature_names == ("n",)
+    other = tmp_path / "other.feather"
+    pa.feather.write_feather(table.set_column(0, "qid", [[1, 2, 1]]), other)
+    with pytest.raises(DataError, match=r"gap\.feather.* columns of different types"):
+        dr.open_dataset([path, other], columns=columns)
+
+
 def test_judgements_that_do_not_fit(tmp_path):
     pq.write_table(TABLE.append_column("relevance", [[1, 0, 0]]), tmp_path / "t.parquet")
     (tmp_path / "t.txt").write_text("1 qid:1 1:2\n")
