@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -39,6 +39,19 @@ def arrow_stream(place: Place) -> Stream:
         reader = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(file)
     batches = _batches(reader, is_file, place)
     return as_stream(pa.RecordBatchReader.from_batches(reader.schema, batches))
+
+
+def without_values(stream: Stream, names: Collection[str]) -> Stream:
+    """The stream with nulls in some columns, whose types parquet may not have."""
+    fields = [pa.field(f.name, pa.null()) if f.name in names else f for f in stream.schema]
+    schema = pa.schema(fields, stream.schema.metadata)
+
+    def emptied(batch: pa.RecordBatch) -> pa.RecordBatch:
+        pairs = zip(schema.names, batch.columns, strict=True)
+        arrays = [pa.nulls(len(batch)) if name in names else each for name, each in pairs]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return stream._replace(schema=schema, batches=map(emptied, stream.batches))
 
 
 def _batches(reader: Any, is_file: bool, place: Place) -> Iterator[pa.RecordBatch]:

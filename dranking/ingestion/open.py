@@ -165,7 +165,13 @@ def _read_table(paths: Sequence[Place], form: Form, columns: Columns, rule: Valu
 
         streams = map(arrow_stream, paths)
         tables = [pa.Table.from_batches(list(each.batches), each.schema) for each in streams]
-        table = pa.concat_tables(tables, promote_options="permissive")
+        try:
+            table = pa.concat_tables(tables, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise DataError(
+                f"{paths[0]} and the files after it have columns of different types ({error}); "
+                "store each column with one type in all files."
+            ) from error
     return filled(rows_of_table(table, columns, str(paths[0])), rule)
 
 
@@ -292,14 +298,14 @@ def _form_of(place: Place) -> Form:
 
 def _begins_as_json(place: Place) -> bool:
     """Whether a text file, decompressed, begins as JSON."""
-    from dranking.ingestion.letor.text_source import line_chunks
+    from dranking.ingestion.letor.text_source import text_pieces
     from dranking.ingestion.logs.values import begins_as_json
 
     try:
-        first = next(line_chunks(place, 4_096), None)
+        first = next(text_pieces(place, 4_096), b"")
     except DataError:  # the reader of the text says what is wrong
         return False
-    return first is not None and begins_as_json(first.tobytes())
+    return begins_as_json(first)
 
 
 def _is_foreign(folder: Place) -> bool:

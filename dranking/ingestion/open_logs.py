@@ -188,7 +188,7 @@ def log_form(
     where = str(parts[0].place)
     widths = _common_widths(parts, found, starts)
     there = set().union(*(read.columns for read in found))
-    if QID not in there and not any(read.n_unnamed for read in found):
+    if not any(read.named_line or read.unnamed_line for read in found):
         raise DataError(f"{where}: there are no documents in the log; give one that has some.")
     by_order = _by_order(parts, found, starts, judgements)
     names = dict.fromkeys(name for read in found for name in read.names if name not in widths)
@@ -201,7 +201,6 @@ def log_form(
     there |= {QID}
     form = LogForm(
         tuple(names),
-        frozenset().union(*(read.zeros for read in found)),
         {role: name for role, name in roles.items() if name is not None and role in there},
         frozenset().union(*(read.texts for read in found), {QID} if by_order else ()),
         by_order,
@@ -248,10 +247,10 @@ def _by_order(
     judgements: Judgements | None,
 ) -> Judgements | None:
     """The judgements if their order tells the queries of the responses; None if these are named."""
-    n_unnamed = sum(read.n_unnamed for read in found)
-    if not n_unnamed:
+    if not any(read.unnamed_line for read in found):
         return None
-    at = next(i for i, read in enumerate(found) if read.n_unnamed)
+    n_unnamed = sum(read.n_unnamed for read in found)
+    at = next(i for i, read in enumerate(found) if read.unnamed_line)
     place = f"{parts[at].place}:{starts[at] + found[at].unnamed_line}"
     if any(read.named_line for read in found):
         raise DataError(f"{place}: the response names no query, and others do. {HOW_TO_NAME}")

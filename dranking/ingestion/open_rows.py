@@ -28,12 +28,18 @@ from dranking.data.tables.columns import TABLE, Layout
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.numeric_values import is_number
 from dranking.data.tables.recorded_steps import recorded_steps
-from dranking.data.tables.vectors import vector_of, vectors_to_read, width_of, with_elements
+from dranking.data.tables.vectors import (
+    read_widths,
+    stored_names,
+    vectors_to_read,
+    width_of,
+    with_elements,
+)
 from dranking.engine.executor import Executor
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace, Place
 from dranking.files.reading import file_size
-from dranking.ingestion.arrow_files import arrow_stream
+from dranking.ingestion.arrow_files import arrow_stream, without_values
 from dranking.ingestion.collections.arguments import partitions_of
 from dranking.ingestion.collections.compute import as_current, computed
 from dranking.ingestion.collections.partitions import Part
@@ -104,8 +110,7 @@ def open_parquet(
     files = find_files(sources, where)
     starts = range(0, len(files), FOOTERS_AT_ONCE)
     groups: list[list[FoundFile]] = [files[start : start + FOOTERS_AT_ONCE] for start in starts]
-    keys, of_all = tuple(rules.asked.folder_features), rules.asked.origins == "auto"
-    tasks = [executor.submit(read_footers, group, keys, of_all, name="plan") for group in groups]
+    tasks = [executor.submit(read_footers, group, rules.asked, name="plan") for group in groups]
     footers: list[ReadFooter] = [
         footer for group in results_of(executor, tasks, "plan") for footer in group
     ]
@@ -226,7 +231,7 @@ def open_table(executor: Executor, table: Any, rules: ColumnRules, scratch: Scra
     stream, widths = _with_widths(as_stream(table), rules.columns)
     layout = rules.layout([(TABLE, with_elements(stream.schema, widths))])
     read = layout.to_read(np.arange(len(layout.feature_names)))
-    wanted = {vector_of(name) if vector_of(name) in widths else name for name in read}
+    wanted = {*stored_names(read, widths)}
     columns = [name for name in stream.schema.names if name in wanted]
     if stream.n_bytes is not None:
         sizes = dict(zip(stream.schema.names, stream.n_bytes, strict=True))
@@ -251,6 +256,7 @@ def _with_widths(stream: Stream, columns: Columns) -> tuple[Stream, dict[str, in
             width = width_of([batch.column(name)])
             if width:
                 widths.setdefault(name, width)
+    widths = read_widths(widths, columns)
     return stream._replace(batches=chain(begun, stream.batches)), widths
 
 
@@ -267,7 +273,7 @@ def open_arrow(
     scratch.check_space(sum(map(file_size, places)), "storing the tables")
     names = [f"table-{number:06d}" for number in range(len(places))]
     tasks = [
-        executor.submit(spill_arrow, scratch, name, place, name="arrow")
+        executor.submit(spill_arrow, scratch, name, place, rules.asked.exclude, name="arrow")
         for name, place in zip(names, places, strict=True)
     ]
     of_each: list[list[tuple[str, int]]] = list(results_of(executor, tasks, "read"))
@@ -281,9 +287,11 @@ def open_arrow(
     return replace(opened, n_scratch_bytes=sum(n_bytes for _, _, n_bytes in written))
 
 
-def spill_arrow(scratch: Scratch, stem: str, place: Place) -> list[tuple[str, int]]:
+def spill_arrow(
+    scratch: Scratch, stem: str, place: Place, exclude: Sequence[str]
+) -> list[tuple[str, int]]:
     """Write an Arrow file as parquet files of a scratch place: a task; names and bytes of these."""
-    stream = arrow_stream(place)
+    stream = without_values(arrow_stream(place), exclude)
     return list(_write_stream(stream, stream.schema.names, scratch, stem))
 
 

@@ -135,3 +135,66 @@ def test_elements_equal_columns_of_their_own(tmp_path_factory, lists, row_group_
         for name in ("lists", "plain")
     )
     assert one.fingerprint == other.fingerprint
+
+
+@pytest.mark.parametrize(("name", "beside"), [("emb", "emb_7"), ("features", "f7")])
+def test_a_number_with_a_name_like_an_element(tmp_path, name, beside):
+    table = pa.table({**IDS, name: [[float(i), 1] for i in range(6)], beside: [5, 3, 9, 1, 2, 8]})
+    elements = np.array([[i, 1] for i in range(6)])
+    expected = np.column_stack([elements, table[beside]]).astype(np.float32)
+    rules = dr.RowRules(null="zero")
+    model = dr.RankRLS().fit(dr.from_table(table)).to_model()
+    for number, source in enumerate(sources(table, tmp_path)):
+        for columns, wanted in (
+            (dr.Columns(), expected),
+            (dr.Columns(exclude=[name]), expected[:, 2:]),
+            (dr.Columns(features=[beside]), expected[:, 2:]),
+        ):
+            opened = dr.open_dataset(source, columns=columns, null="zero")
+            stored, _ = dr.ingest(
+                source, tmp_path / "d", columns=columns, rows=rules, overwrite=True
+            )
+            for data in (opened, stored):
+                np.testing.assert_array_equal(matrix(data), wanted)
+        if number:
+            scores = model.predict(dr.open_dataset(source))
+            np.testing.assert_allclose(scores, model.predict(table), rtol=1e-6)
+    twice = table.rename_columns([*IDS, name, f"{name}_1" if name == "emb" else "f1"])
+    for source in sources(twice, tmp_path):
+        for read in (dr.open_dataset, lambda source: dr.ingest(source, tmp_path / "e")):
+            with pytest.raises(DataError, match=rf"more than once: .* of the lists '{name}'; ren"):
+                read(source)
+
+
+def test_lists_that_are_not_read(tmp_path):
+    """Lists that are left out, or not chosen, may differ; a file may lack all."""
+    kind = pa.list_(pa.int64())
+    lists = ([[1, 2], [3]], [[1, 2, 3], [4]], [None, []])
+    tables = [
+        pa.table({"qid": [q] * 2, "relevance": [1, 0], "x": [q, 9], "tags": pa.array(each, kind)})
+        for q, each in enumerate(lists)
+    ]
+    for form, write in (("parquet", pq.write_table), ("feather", pa.feather.write_feather)):
+        files = [tmp_path / f"{number}.{form}" for number in range(3)]
+        for file, table in zip(files, tables, strict=True):
+            write(table, file)
+        for columns in (dr.Columns(exclude=["tags"]), dr.Columns(features=["x"])):
+            for order in (files, files[::-1]):
+                stored, _ = dr.ingest(order, tmp_path / "d", columns=columns, overwrite=True)
+                for data in (stored, dr.open_dataset(order, columns=columns)):
+                    assert data.feature_names == ("x",)
+                    qids = range(3) if order is files else range(3)[::-1]
+                    np.testing.assert_array_equal(
+                        matrix(data)[:, 0], [x for q in qids for x in (q, 9)]
+                    )
+    even = tables[0].set_column(3, "tags", pa.array([[1, 2], [3, 4]], kind))
+    gaps = tables[2].set_column(3, "tags", pa.array([None, None], kind))
+    for number, table in enumerate((even, gaps)):
+        pq.write_table(table, tmp_path / f"{number}.parquet")
+    for order, rows in (((0, 1), (0, 1, 2, 3)), ((1, 0), (2, 3, 0, 1))):
+        files = [tmp_path / f"{number}.parquet" for number in order]
+        rules = dr.RowRules(null="zero")
+        stored, _ = dr.ingest(files, tmp_path / "d", rows=rules, overwrite=True)
+        at = [stored.feature_names.index(f"tags_{i}") for i in range(2)]
+        wanted = np.array([[1, 2], [3, 4], [0, 0], [0, 0]])[[*rows]]
+        np.testing.assert_array_equal(matrix(stored)[:, at], wanted)

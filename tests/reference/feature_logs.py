@@ -25,7 +25,7 @@ def elasticsearch(text):
 
 
 def solr(text):
-    """Responses of Solr with ``[features]``, one on each line; absent features are 0."""
+    """Responses of Solr with ``[features]``, one on each line."""
     documents = []
     for line in text.splitlines():
         entry = json.loads(line)
@@ -34,11 +34,6 @@ def solr(text):
             features = {name: float(value) for name, value in pairs}
             query = entry["responseHeader"]["params"]["qid"]
             documents.append(_document(query, doc["id"], None, features))
-    names = []
-    for document in documents:
-        names += [name for name in document["features"] if name not in names]
-    for document in documents:
-        document["features"] = {name: document["features"].get(name, 0.0) for name in names}
     return documents
 
 

@@ -13,7 +13,7 @@ from dranking.data.tables.ids import is_text
 from dranking.data.tables.later_features import compare_features, say_left_out
 from dranking.data.tables.numeric_values import is_number
 from dranking.data.tables.recorded_steps import Schemas
-from dranking.data.tables.vectors import widths_in, with_vectors
+from dranking.data.tables.vectors import vectors_in, widths_in, with_elements, with_vectors
 from dranking.errors import DataError, quoted
 
 
@@ -42,18 +42,18 @@ def common_layout(schemas: Schemas, columns: Columns, *, may_lack: bool = False)
     UsageError
         If a column is named for two purposes.
     """
-    schemas = with_types(schemas)
+    schemas = _with_lists(with_types(schemas))
     _check_widths(schemas)
     if may_lack:
         schemas = _with_lacking(schemas, columns)
     known, layouts = columns.known, []
     left_out: dict[str, str] = {}
     for where, schema in schemas:
-        columns = with_vectors(columns, schema)
-        layout = _layout(schema, columns, known, where)
+        asked = with_vectors(columns, schema)
+        layout = _layout(schema, asked, known, where)
         if known is not None and layout.width is None:
-            found = _features_of(schema, columns, known, layout)
-            for name in compare_features(found, known, where, columns.features).new:
+            found = _features_of(schema, asked, known, layout)
+            for name in compare_features(found, known, where, asked.features).new:
                 left_out.setdefault(name, where)
         elif layout.width is None:
             known = KnownFeatures(layout.columns, where)
@@ -75,6 +75,15 @@ def common_layout(schemas: Schemas, columns: Columns, *, may_lack: bool = False)
         qid_is_text=_is_text(schemas, first.roles.qid),
         doc_id_is_text=first.roles.docid is not None and _is_text(schemas, first.roles.docid),
     )
+
+
+def _with_lists(schemas: Schemas) -> Schemas:
+    """The schemas with the elements, known from other files, of lists that are all missing."""
+    widths = {name: width for _, schema in schemas for name, width in widths_in(schema).items()}
+    return [
+        (where, with_elements(schema, {n: widths[n] for n in vectors_in(schema) if n in widths}))
+        for where, schema in schemas
+    ]
 
 
 def _check_widths(schemas: Schemas) -> None:

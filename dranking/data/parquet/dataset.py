@@ -85,8 +85,7 @@ class ParquetDataset(Dataset):
         may_lack: bool = False,
     ) -> None:
         given = [source] if isinstance(source, str | os.PathLike | UPath) else source
-        of_all = columns.origins == "auto"
-        footers = read_footers(find_files(given, where), columns.folder_features, of_all=of_all)
+        footers = read_footers(find_files(given, where), columns)
         if not footers:
             raise DataError("no parquet file is named; give a file or a directory.")
         self._files = ParquetFiles([footer.part for footer in footers])

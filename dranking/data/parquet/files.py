@@ -133,17 +133,19 @@ class ParquetFiles:
 
     def scan(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
         """All rows of some columns, in pieces, each with the number of its first row."""
-        for part, row, whole in zip(self.parts, self._starts, self._whole(columns), strict=False):
+        for part, start, whole in zip(self.parts, self._starts, self._whole(columns), strict=False):
+            row = start
             with explained(part.path):
                 batches = (
                     open_part(part).iter_batches(
-                        batch_size=16 * BATCH_ROWS, columns=columns, use_threads=False
+                        batch_size=16 * BATCH_ROWS, columns=part.stored(columns), use_threads=False
                     )
                     if whole is None
                     else whole.to_batches(max_chunksize=16 * BATCH_ROWS)
                 )
                 for batch in batches:
-                    yield row, _with_columns(pa.Table.from_batches([batch]), part, columns, 0)
+                    table = pa.Table.from_batches([batch])
+                    yield row, _with_columns(table, part, columns, row - start)
                     row += batch.num_rows
 
     def _whole(self, columns: Sequence[str]) -> Iterator[pa.Table | None]:
@@ -198,7 +200,7 @@ def _read_small(part: ParquetPart, columns: Sequence[str]) -> pa.Table | None:
     if is_local(part.place) or part.n_rows > AHEAD_ROWS:
         return None
     with explained(part.path):
-        return open_part(part).read(columns=list(columns), use_threads=False)
+        return open_part(part).read(columns=part.stored(columns), use_threads=False)
 
 
 def _digest(part: ParquetPart) -> str:

@@ -22,6 +22,7 @@ from dranking.data.parquet.part import (
     vector_widths,
 )
 from dranking.data.parquet.where import matching
+from dranking.data.roles import DEFAULT_COLUMNS, Columns
 from dranking.data.tables.columns import Layout
 from dranking.data.tables.lost_digits import (
     Origins,
@@ -110,7 +111,7 @@ def folder_values(names: Sequence[str]) -> dict[str, str]:
 
 
 def read_footers(
-    files: Sequence[FoundFile], folder_features: Sequence[str], of_all: bool = False
+    files: Sequence[FoundFile], columns: Columns = DEFAULT_COLUMNS
 ) -> list[ReadFooter]:
     """Read the footers of some files: a task. Files behind URLs are read side by side.
 
@@ -118,17 +119,18 @@ def read_footers(
     ----------
     files
         The files.
-    folder_features
-        Keys of folders whose values, which must be numbers, are features.
-    of_all
-        Whether the ranges of columns are those of all rows, or of a few files and row groups.
+    columns
+        The roles that the caller gives to columns. The values of folders that are features must be
+        numbers. To find origins, the ranges of columns are those of all rows, otherwise of a few
+        files and row groups.
 
     Raises
     ------
     DataError
         If a file cannot be read, lies in no folder with such a key, or has a column of that name.
     """
-    read = partial(_read_footer, folder_features=folder_features, of_all=of_all)
+    of_all = columns.origins == "auto"
+    read = partial(_read_footer, columns=columns)
     ends = {0, len(files) - 1}
     numbered = [(file, of_all or number in ends) for number, file in enumerate(files)]
     if all(is_local(file.place) for file in files):
@@ -136,19 +138,17 @@ def read_footers(
     return at_once(read, numbered)
 
 
-def _read_footer(
-    file_and_ranges: tuple[FoundFile, bool], folder_features: Sequence[str], of_all: bool
-) -> ReadFooter:
+def _read_footer(file_and_ranges: tuple[FoundFile, bool], columns: Columns) -> ReadFooter:
     file, has_ranges = file_and_ranges
     footer = read_footer(file.place)
     schema = footer.schema
-    constants = tuple((key, _number(file, key, schema)) for key in folder_features)
+    constants = tuple((key, _number(file, key, schema)) for key in columns.folder_features)
     for key, _ in constants:
         schema = schema.append(pa.field(key, pa.float64()))
-    widths = vector_widths(footer)
+    widths = vector_widths(footer, columns)
     part = replace(footer.part, constants=constants, vectors=tuple(widths.items()))
     n_bytes = np.append(column_bytes(footer), np.zeros(len(constants), np.int64))
-    ranges = column_ranges(footer, of_all) if has_ranges else None
+    ranges = column_ranges(footer, columns.origins == "auto") if has_ranges else None
     if widths:
         of_each = np.array([widths.get(name, 1) for name in schema.names])
         n_bytes = np.repeat(n_bytes // of_each, of_each)

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dranking.data.tables.vectors import vector_of, vectors_in, width_of
+from dranking.data.roles import Columns
+from dranking.data.tables.vectors import read_widths, stored_names, vectors_to_read, width_of
 from dranking.errors import DataError
 from dranking.files.places import Place, is_local
 from dranking.files.reading import open_input, read_bytes
@@ -75,12 +76,7 @@ class ParquetPart:
 
     def stored(self, columns: Sequence[str]) -> list[str]:
         """The columns to read from the file: a column of lists for its elements."""
-        names = {name for name, _ in self.vectors}
-        if not names:
-            return list(columns)
-        vectors = map(vector_of, columns)
-        pairs = zip(columns, vectors, strict=True)
-        return list(dict.fromkeys(of if of in names else name for name, of in pairs))
+        return stored_names(columns, dict(self.vectors))
 
     @property
     def path(self) -> str:
@@ -124,15 +120,15 @@ def read_footer(place: Place) -> Footer:
     return Footer(ParquetPart(place, digest, group_ptr), schema, metadata)
 
 
-def vector_widths(footer: Footer) -> dict[str, int]:
-    """Length of the first list of each column of lists of numbers that has one."""
-    names = vectors_in(footer.schema)
+def vector_widths(footer: Footer, columns: Columns) -> dict[str, int]:
+    """Length of the first list of each column of lists that is read, and has one."""
+    names = vectors_to_read(footer.schema, columns)
     if not names or not footer.part.n_rows:
         return {}
     with explained(footer.part.path):
         file = open_part(footer.part)
         found = {name: width_of(_lists(file, name)) for name in names}
-    return {name: width for name, width in found.items() if width}
+    return read_widths({name: width for name, width in found.items() if width}, columns)
 
 
 def _lists(file: pq.ParquetFile, name: str) -> Iterator[pa.Array]:

@@ -24,6 +24,7 @@ from dranking.data.tables.index_columns import (
     say_measured_columns,
 )
 from dranking.data.tables.numeric_values import is_number
+from dranking.data.tables.vectors import vector_names, widths_in
 from dranking.errors import (
     MOST_NAMES,
     DataError,
@@ -107,7 +108,11 @@ def find_layout(schema: pa.Schema, columns: Columns, where: str) -> Layout:
     """
     repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if repeated:
-        raise DataError(f"{where}: columns occur more than once: {quoted(repeated)}; rename them.")
+        of = [n for n, w in widths_in(schema).items() if {*repeated} & {*vector_names(n, w)}]
+        why = f", also as elements of the lists {quoted(of)}" if of else ""
+        raise DataError(
+            f"{where}: columns occur more than once: {quoted(repeated)}{why}; rename them."
+        )
     _check_there(schema, columns.exclude, where)
     roles = _find_roles(schema, columns, where)
     _check_role_types(schema, roles, where)

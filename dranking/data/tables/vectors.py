@@ -66,6 +66,21 @@ def vectors_to_read(schema: pa.Schema, columns: Columns) -> list[str]:
     return [name for name in there if wanted is None or name in wanted]
 
 
+def read_widths(widths: Mapping[str, int], columns: Columns) -> dict[str, int]:
+    """The lengths of those columns of lists of which the caller reads an element."""
+    chosen = columns.features if columns.needed is None else columns.needed
+    if chosen is None:
+        return dict(widths)
+    wanted = {*chosen}
+    return {n: w for n, w in widths.items() if wanted & {n, *vector_names(n, w)}}
+
+
+def stored_names(names: Sequence[str], widths: Mapping[str, int]) -> list[str]:
+    """The columns to read for some columns: a column of lists for its elements."""
+    of = {each: name for name, width in widths.items() for each in vector_names(name, width)}
+    return list(dict.fromkeys(of.get(name, name) for name in names))
+
+
 def _is_list(kind: pa.DataType) -> bool:
     is_view = hasattr(pa.types, "is_list_view") and (
         pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
@@ -163,7 +178,7 @@ def spread_table(
     """A table in memory with a column for each element of the lists that the caller reads."""
     names = vectors_to_read(table.schema, columns)
     found = {name: width_of(table[name].chunks) for name in names}
-    widths = {name: width for name, width in found.items() if width}
+    widths = read_widths({name: width for name, width in found.items() if width}, columns)
     if not widths:
         return table
     spread: list[Any] = []

@@ -70,10 +70,7 @@ def line_chunks(
             try:
                 n_read = file.readinto(room if stop is None else room[: stop - position])
             except damage as error:
-                raise DataError(
-                    f"{path}: the compressed data is damaged or ends early ({error}); "
-                    "copy or download the file again."
-                ) from error
+                raise _damaged(path, error) from error
             end = filled + n_read
             position += n_read
             if n_read == 0 and filled:
@@ -89,6 +86,33 @@ def line_chunks(
             if n_read == 0:
                 return
             filled = end
+
+
+def text_pieces(path: AnyPlace, piece_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """Read a text file, decompressed, in pieces of some bytes, whatever its lines.
+
+    Raises
+    ------
+    DataError
+        As `line_chunks`.
+    """
+    damage = _damage(str(path))
+    with _open(path) as file:
+        while True:
+            try:
+                piece = file.read(piece_bytes)
+            except damage as error:
+                raise _damaged(path, error) from error
+            if not piece:
+                return
+            yield piece
+
+
+def _damaged(path: AnyPlace, error: BaseException) -> DataError:
+    return DataError(
+        f"{path}: the compressed data is damaged or ends early ({error}); "
+        "copy or download the file again."
+    )
 
 
 def is_compressed(path: AnyPlace) -> bool:

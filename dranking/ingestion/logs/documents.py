@@ -46,8 +46,7 @@ class Document(NamedTuple):
     """A document of a query: its ids, grade and weight, and its features.
 
     A response that names no query has a `response`, its number among such responses of the range;
-    otherwise `response` is -1. `is_sparse` says whether features that the document lacks have the
-    default value of the engine.
+    otherwise `response` is -1.
     """
 
     query: str | int | None
@@ -56,7 +55,6 @@ class Document(NamedTuple):
     grade: float
     weight: float
     features: dict[str, float]
-    is_sparse: bool = False
 
 
 class DocumentReader:
@@ -167,7 +165,7 @@ class DocumentReader:
         grades = self._solr_grade if is_solr else self._grade
         weights = self._solr_weight if is_solr else self._weight
         grade, weight = _value(entry, grades, "grade"), _value(entry, weights, "weight")
-        return Document(query, response, document, grade, weight, found, is_solr)
+        return Document(query, response, document, grade, weight, found)
 
     def _row(self, row: Mapping[str, Any], query: str | int | None) -> Document:
         document = self._id(row, self._document, "document id")
@@ -203,7 +201,10 @@ def _value(value: Mapping[str, Any], names: Sequence[str], what: str) -> float:
         found = float(found)
     if isinstance(found, bool) or not isinstance(found, int | float):
         raise LogError(f"a {what} is {found!r:.60}, and must be a number.")
-    return float(found)
+    try:
+        return float(found)
+    except OverflowError as error:
+        raise LogError(f"a {what} is beyond float64; limit it.") from error
 
 
 def _names(chosen: str | None, default: str, known: Sequence[str]) -> tuple[str, ...]:

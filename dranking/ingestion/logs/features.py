@@ -39,8 +39,6 @@ class FeatureReader:
     line, lines
         The line that is read, which the reader of lines sets; and the line of the first list or
         number of each feature.
-    zeros
-        Names of the features that some document gives as 0.
     left_out
         Names that `columns` leaves out, and that were found.
     """
@@ -54,18 +52,18 @@ class FeatureReader:
         self.numbers: set[str] = set()
         self.line = 0
         self.lines: dict[str, int] = {}
-        self.zeros: set[str] = set()
         self.left_out: set[str] = set()
 
     def logged(self, pairs: Iterator[tuple[Any, Any]]) -> dict[str, float]:
         """Features of an engine's log; NaN stands for a missing value."""
         found: dict[str, float] = {}
         for name, value in pairs:
-            is_new = name not in found and name in self.numbers
-            if is_new and type(value) is float and 0 < abs(value) < math.inf:
+            is_text = isinstance(name, str)
+            is_new = is_text and name not in found and name in self.numbers
+            if is_new and type(value) is float and abs(value) < math.inf:
                 found[name] = value  # nearly all values; the checks below take most of the time
                 continue
-            if not isinstance(name, str) or not name:
+            if not is_text or not name:
                 raise LogError(f"the name of a feature is {name!r:.60}, and must be a text.")
             if self._takes(name):
                 self._add(found, name, _number(value, name))
@@ -140,8 +138,6 @@ class FeatureReader:
         found[name] = value
         self.numbers.add(name)
         self.lines.setdefault(name, self.line)
-        if value == 0:
-            self.zeros.add(name)
 
 
 def unequal_lists(path: str, width: int, other: int) -> str:

@@ -27,7 +27,7 @@ PIECE_BYTES = 1 << 25
 LINE = "line of the log"
 """Column of the line that a document comes from, counted from the beginning of the file."""
 
-_RESPONSE, _IS_SPARSE, _FEATURE = "response", "is_sparse", "feature:"
+_RESPONSE, _FEATURE = "response", "feature:"
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -39,7 +39,7 @@ class ReadLog:
     ----------
     n_lines
         Number of lines.
-    names, widths, numbers, zeros, left_out, lines
+    names, widths, numbers, left_out, lines
         Those of `FeatureReader`.
     columns
         Which of the columns of document ids, grades and weights have a value.
@@ -57,7 +57,6 @@ class ReadLog:
     names: tuple[str, ...] = ()
     widths: dict[str, int] = field(default_factory=dict)
     numbers: frozenset[str] = frozenset()
-    zeros: frozenset[str] = frozenset()
     left_out: frozenset[str] = frozenset()
     lines: dict[str, int] = field(default_factory=dict)
     columns: frozenset[str] = frozenset()
@@ -104,14 +103,14 @@ def read_log(
         try:
             if isinstance(value, LogError):
                 raise value
-            before, reader.features.line = reader.n_unnamed, line
+            reader.features.line = line
             found = list(reader.documents(value))
         except (LogError, RecursionError) as error:
             text = str(error) if isinstance(error, LogError) else "the value is nested too deep."
             invalid = InvalidLine(line, text)
             break
         rows += [(line, each) for each in found]
-        if reader.n_unnamed > before:
+        if any(each.response >= 0 for each in found):
             unnamed = unnamed or line
         if any(each.query is not None for each in found):
             named = named or line
@@ -132,7 +131,6 @@ def _facts(reader: DocumentReader, there: set[str], texts: set[str]) -> ReadLog:
         names=tuple(features.names),
         widths=features.widths,
         numbers=frozenset(features.numbers),
-        zeros=frozenset(features.zeros),
         left_out=frozenset(features.left_out),
         lines=features.lines,
         columns=frozenset(there),
@@ -161,7 +159,6 @@ def _table(
             there.add(name)
     columns[LINE] = pa.array([line for line, _ in rows], pa.int64())
     columns[_RESPONSE] = pa.array([d.response for d in documents], pa.int64())
-    columns[_IS_SPARSE] = pa.array([d.is_sparse for d in documents], pa.bool_())
     for name in names:
         values_of = [d.features.get(name) for d in documents]
         columns[_FEATURE + name] = pa.array(values_of, pa.float64())
@@ -176,8 +173,6 @@ class LogForm:
     ----------
     names
         Names of the features, in order.
-    zeros
-        Names of the features whose default value is not 0, since some document gives them as 0.
     columns
         Names of the columns of ids, grades and weights, by role; those that no table has are
         absent.
@@ -188,7 +183,6 @@ class LogForm:
     """
 
     names: tuple[str, ...]
-    zeros: frozenset[str]
     columns: dict[str, str]
     texts: frozenset[str]
     by_order: Judgements | None = None
@@ -221,13 +215,10 @@ def completed(
             values = _queries_in_order(table, form.by_order, n_responses, lines, path)
         is_number = role in (QID, DOC_ID) and role not in form.texts
         columns[name] = values.cast(pa.int64()) if is_number else values
-    is_sparse = table[_IS_SPARSE]
     for name in form.names:
         stored = _FEATURE + name
         there = stored in table.column_names
         values = table[stored] if there else pa.nulls(table.num_rows, pa.float64())
-        if name not in form.zeros:
-            values = pc.if_else(pc.and_(is_sparse, pc.is_null(values)), 0.0, values)
         columns[name] = values
     return pa.table({**columns, LINE: lines})
 

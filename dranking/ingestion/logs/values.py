@@ -5,13 +5,14 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Iterator
+from json.decoder import WHITESPACE
 from typing import Any
 
 from dranking.errors import DataError
 from dranking.files.places import Place
 from dranking.files.sizes import format_bytes
 from dranking.ingestion.letor.text_ranges import TextRange
-from dranking.ingestion.letor.text_source import line_chunks, line_start
+from dranking.ingestion.letor.text_source import line_chunks, line_start, text_pieces
 from dranking.ingestion.logs.features import LogError
 
 __all__: list[str] = []
@@ -22,14 +23,14 @@ MAX_WHOLE_BYTES = 1 << 28
 
 def is_json_lines(place: Place) -> bool:
     """Whether a file has a JSON value on its first line that is not blank."""
-    for chunk in line_chunks(place):
-        for line in chunk.tobytes().split(b"\n"):
-            if line.strip():
-                try:
+    try:
+        for chunk in line_chunks(place):
+            for line in chunk.tobytes().split(b"\n"):
+                if line.strip():
                     json.loads(line)
-                except (ValueError, RecursionError):
-                    return False
-                return True
+                    return True
+    except (DataError, ValueError, RecursionError):  # a DataError: the line is too long
+        return False
     return True
 
 
@@ -74,7 +75,7 @@ def _of_text(place: Place) -> Iterator[tuple[int, Any, int]]:
     decoder = json.JSONDecoder()
     position, line, n_lines = 0, 1, text.count("\n") + 1
     while True:
-        start = position + len(text[position:]) - len(text[position:].lstrip())
+        start = _blanks_end(text, position)
         line += text.count("\n", position, start)
         if start == len(text):
             yield n_lines, None, 0
@@ -89,18 +90,23 @@ def _of_text(place: Place) -> Iterator[tuple[int, Any, int]]:
         line += text.count("\n", start, position)
 
 
+def _blanks_end(text: str, position: int) -> int:
+    found = WHITESPACE.match(text, position)
+    return position if found is None else found.end()
+
+
 def _whole_text(place: Place) -> str:
     content = bytearray()
-    for chunk in line_chunks(place):
-        content += chunk.tobytes()
+    for piece in text_pieces(place):
+        content += piece
         if len(content) > MAX_WHOLE_BYTES:
             raise DataError(
-                f"{place}: is JSON over many lines, which is read whole, and has more than "
+                f"{place}: is JSON that is not line by line, is read whole, and has more than "
                 f"{format_bytes(MAX_WHOLE_BYTES)}. Write each response on a line of its own "
                 "(jq -c . log.json > log.jsonl), which is read line by line."
             )
     try:
-        return content.decode()
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{place}: is no text in UTF-8 ({error}).") from error
 

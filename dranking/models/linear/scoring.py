@@ -14,6 +14,7 @@ from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import Scaling, forms_of, source_names
 from dranking.data.dataset import Dataset, check_features_there
+from dranking.data.roles import Columns
 from dranking.data.steps import (
     Filling,
     Steps,
@@ -95,7 +96,8 @@ def prepared_rows(
     if is_table(X):
         # Tables of filled values have the features that tell of gaps; others have their sources.
         likely = [*source_names(of_used, needed), *source_names(of_used, scalings_of(needed))]
-        X = spread_table(as_table(with_columns(X, [*likely, *map(vector_of, likely)])))
+        table = as_table(with_columns(X, [*likely, *map(vector_of, likely)]))
+        X = spread_table(table, Columns(needed=likely))
     record = _record_of(X, of_used, needed)
     is_filled = filled_of(record) is not None
     # Several columns of a model may be forms of one feature.

@@ -58,7 +58,7 @@ def lake(bucket, s3_server):
 
 
 def test_footers_are_read_side_by_side_with_two_requests_a_file(lake):
-    footers, asked = lake.counted(lambda: read_footers(find_files([lake.place], None), ()))
+    footers, asked = lake.counted(lambda: read_footers(find_files([lake.place], None)))
     assert [footer.part.n_rows for footer in footers] == [N_ROWS] * N_FILES
     paths = {path for _, path in asked}
     assert len(paths) == N_FILES
@@ -76,7 +76,7 @@ def test_a_data_set_of_many_files_is_opened_side_by_side(lake):
 
 
 def test_rows_of_many_files_are_read_side_by_side(lake):
-    files = ParquetFiles([f.part for f in read_footers(find_files([lake.place], None), ())])
+    files = ParquetFiles([f.part for f in read_footers(find_files([lake.place], None))])
     for start, stop in ((0, N_FILES * N_ROWS), (3, 471), (10, 30), (5, 8), (15, 95), (0, 10)):
         pieces, asked = lake.counted(lambda: files.read(start, stop, COLUMNS))  # noqa: B023
         found = pa.concat_tables(pieces)
@@ -89,7 +89,7 @@ def test_rows_of_many_files_are_read_side_by_side(lake):
 
 def test_large_files_are_streamed_and_not_read_whole(lake, monkeypatch):
     monkeypatch.setattr(parquet_files, "AHEAD_ROWS", N_ROWS - 1)
-    files = ParquetFiles([f.part for f in read_footers(find_files([lake.place], None), ())])
+    files = ParquetFiles([f.part for f in read_footers(find_files([lake.place], None))])
     scanned = list(files.scan(COLUMNS))
     assert [row for row, _ in scanned] == list(range(0, N_FILES * N_ROWS, N_ROWS))
     assert pa.concat_tables(table for _, table in scanned).equals(lake.rows)

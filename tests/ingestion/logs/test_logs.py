@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import dranking as dr
 from dranking.errors import DataError, DataWarning, UsageError
 from dranking.ingestion import open_logs
+from dranking.ingestion.letor import text_source
 from dranking.ingestion.logs import rows as log_rows
 from tests.ingestion.logs import engine_logs as logs
 from tests.reference import feature_logs as reference
@@ -108,12 +109,14 @@ def test_solr(tmp_path):
     ("features", "expected"),
     [
         (["a=0.5,b=2.0", "a=1.5,b=NaN"], [[0.5, 2], [1.5, None]]),  # dense
-        (["featureA:0.1 featureB:0.2", "featureB:0.3", ""], [[0.1, 0.2], [0, 0.3], [0, 0]]),
-        (["a=1.0", "b=2.0,a=-1.0E-3"], [[1, 0], [-0.001, 2]]),
-        (["a=1.0;b=2.0", "b=4.0"], [[1, 2], [0, 4]]),
-        # Zeros are written, so that b has another default value, which is not known.
+        (
+            ["featureA:0.1 featureB:0.2", "featureB:0.3", ""],
+            [[0.1, 0.2], [None, 0.3], [None, None]],
+        ),
+        (["a=1.0", "b=2.0,a=-1.0E-3"], [[1, None], [-0.001, 2]]),
+        (["a=1.0;b=2.0", "b=4.0"], [[1, 2], [None, 4]]),
         (["a=1.0,b=0.0", "a=2.0"], [[1, 0], [2, None]]),
-        ([{"a": 1.5, "b": 2}, {"a": 3}], [[1.5, 2], [3, 0]]),
+        ([{"a": 1.5, "b": 2}, {"a": 3}], [[1.5, 2], [3, None]]),
     ],
 )
 def test_dense_and_sparse_features_of_solr(tmp_path, features, expected):
@@ -122,7 +125,7 @@ def test_dense_and_sparse_features_of_solr(tmp_path, features, expected):
     data = dr.open_dataset(path, columns=UNLABELLED, null="zero")
     assert_holds(data, [("1", f"d{i}", None, each) for i, each in enumerate(expected)])
     if any(None in each for each in expected):
-        with pytest.raises(DataError, match=r"log\.jsonl:1, column 'b' .*missing"):
+        with pytest.raises(DataError, match=r"log\.jsonl:1, column '.*' .*missing"):
             dr.ingest(path, tmp_path / "d", columns=UNLABELLED)
 
 
@@ -230,7 +233,11 @@ HOSTILE = {
     "[" * 100_000: r"1: is no JSON \(it is nested too deep",
     "[1]": "1: is 1, and must be an object",
     "[]": "there are no documents",
-    logs.EMPTY: "1: the response names no query",
+    logs.EMPTY: "there are no documents",
+    '{"qid": 1, "weight": 1' + "0" * 400 + ', "features": {"a": 1}}': "1: a weight is beyond float",
+    json.dumps({"qid": 1, "_id": "d", "fields": {"_ltrlog": [{"m": [{"name": ["a"]}]}]}}): (
+        r"1: document 'd': the name of a feature is \['a'\], and must be a text"
+    ),
     json.dumps({"qid": 1, "hits": []}): "no rows|no documents",
     json.dumps(HIT): "1: document 'd' belongs to no response and names no query",
     json.dumps({"qid": 1, "hits": {"hits": [HIT, {"_id": "e"}]}}): "1: document 'e' has no logged",
@@ -248,6 +255,24 @@ HOSTILE = {
         "1: a document of query 1 has no id"
     ),
 }  # fmt: skip
+
+
+def test_json_in_one_long_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_source, "MAX_LINE_BYTES", 1_000)
+    rows = [{"qid": 1, "docid": d, "relevance": 0, "features": {"a": d}} for d in range(3)]
+    text = "[" + " " * (1 << 21) + json.dumps(rows)[1:]
+    for name in ("log.json", "log.json.gz"):
+        data = dr.open_dataset(written(tmp_path, text, name))
+        assert_holds(data, [(1, d, 0, [d]) for d in range(3)])
+
+
+def test_an_empty_response_among_others_that_name_their_query(tmp_path):
+    named = {"hits": {"hits": [{"query_id": "q1", **HIT}]}}
+    path = written(tmp_path, logs.lines([named, {"hits": {"hits": []}}]))
+    assert_holds(dr.open_dataset(path, columns=UNLABELLED), [("q1", "d", None, [1])])
+    path = written(tmp_path, logs.lines([{"hits": {"hits": []}}]))
+    with pytest.raises(DataError, match="there are no documents"):
+        dr.ingest(path, tmp_path / "d", rows=rules({"q1": {"d": 1}}))
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:60])
@@ -389,6 +414,21 @@ def test_tables_and_arrow_files_with_judgements(tmp_path):
         source.write_bytes(source.read_bytes()[:-40])
         with pytest.raises(DataError, match=rf"{source.name}: cannot be read as an Arrow file"):
             dr.ingest(source, tmp_path / "e", rows=dr.RowRules(judgements=qrels))
+
+
+def test_odd_columns_of_arrow_files(tmp_path):
+    """A column that is left out may have any type; types that differ are an error."""
+    gaps = pa.array([(1, 2, 3)] * 3, pa.month_day_nano_interval())
+    table = TABLE.append_column("gap", gaps).append_column("relevance", [[1, 0, 1]])
+    path = tmp_path / "gap.feather"
+    pa.feather.write_feather(table, path)
+    columns = dr.Columns(exclude=["gap", "x"])
+    stored, _ = dr.ingest(path, tmp_path / "d", columns=columns)
+    assert stored.feature_names == ("n",)
+    other = tmp_path / "other.feather"
+    pa.feather.write_feather(table.set_column(0, "qid", [[1, 2, 1]]), other)
+    with pytest.raises(DataError, match=r"gap\.feather.* columns of different types"):
+        dr.open_dataset([path, other], columns=columns)
 
 
 def test_judgements_that_do_not_fit(tmp_path):
