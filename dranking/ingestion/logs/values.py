@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Iterator
-from json.decoder import WHITESPACE
 from typing import Any
 
 from dranking.errors import DataError
@@ -16,6 +16,8 @@ from dranking.ingestion.letor.text_source import line_chunks, line_start, text_p
 from dranking.ingestion.logs.features import LogError
 
 __all__: list[str] = []
+
+_NOT_BLANK = re.compile(r"[^ \t\n\r]")
 
 MAX_WHOLE_BYTES = 1 << 28
 """Largest file with values over many lines, which is read whole."""
@@ -91,8 +93,8 @@ def _of_text(place: Place) -> Iterator[tuple[int, Any, int]]:
 
 
 def _blanks_end(text: str, position: int) -> int:
-    found = WHITESPACE.match(text, position)
-    return position if found is None else found.end()
+    found = _NOT_BLANK.search(text, position)
+    return len(text) if found is None else found.start()
 
 
 def _whole_text(place: Place) -> str:
