@@ -236,8 +236,8 @@ class _Search:
             return False
         self.columns.add(prepared.feature_names)
         # Products of large values are so large that in their units lambda is too large for others.
-        factors = ",".join(name for name in names.split(",") if name != PRODUCT)
-        base = self.part.prepared(Preparation(forms=factors))
+        kinds = [form for form in names.split(",") if form != PRODUCT]
+        base = self.part.prepared(Preparation(forms=",".join(kinds)))
         unit = median_square(column_totals(base, self.plan.executor)[0])
         # Hinges take most of the time, and have the lambdas of the middle.
         strengths = STRENGTHS[1:-1] if HINGE in names.split(",") else STRENGTHS

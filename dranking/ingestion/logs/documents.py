@@ -72,6 +72,10 @@ class DocumentReader:
         self._solr_grade = _names(columns.relevance, RELEVANCE, ())
         self._solr_weight = _names(columns.weight, WEIGHT, ())
         self._has_docid = columns.docid is not None
+        # A key of a role is never a feature, whatever key the caller names for the role: a feature
+        # "label" would tell the model what it has to learn.
+        self._roles = {*QUERY_NAMES, *DOCUMENT_NAMES, *grades, WEIGHT} - {*columns.exclude}
+        self._roles |= {*self._query, *self._document, *self._grade, *self._weight}
 
     def documents(self, value: Any, query: str | int | None = None) -> Iterator[Document]:
         """The documents of a value: a response, several responses, a hit, or a row.
@@ -179,8 +183,7 @@ class DocumentReader:
         if values is None and "features" in row:
             values = {}
         elif not isinstance(values, dict | list):
-            roles = {*self._query, *self._document, *self._grade, *self._weight}
-            values = {name: value for name, value in row.items() if name not in roles}
+            values = {name: value for name, value in row.items() if name not in self._roles}
         found = self.features.nested(values)
         grade = _value(row, self._grade, "grade")
         return Document(query, -1, document, grade, _value(row, self._weight, "weight"), found)

@@ -288,7 +288,11 @@ def judgement_advice(place: Place) -> str:
             return ""
     except (DataError, OSError, ValueError):
         return ""
-    leave_out = f" Leave out {quoted(surplus)}, or name one of them with --by." if surplus else ""
+    leave_out = ""
+    if surplus:
+        leave_out = (
+            f" Leave out {quoted(surplus)}, or name one of them with --by of dranking evaluate."
+        )
     return (
         " Judgements are lines of query, iteration, document and grade (TREC), or CSV of query_id, "
         f"doc_id, relevance and no other column.{leave_out}"

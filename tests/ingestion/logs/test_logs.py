@@ -257,6 +257,13 @@ HOSTILE = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("columns", [UNLABELLED, dr.Columns(relevance="judged")])
+def test_a_label_is_no_feature_whatever_key_holds_the_grade(tmp_path, columns):
+    path = written(tmp_path, '{"qid": 1, "docid": "a", "label": 2, "judged": 1, "bm25": 3.5}\n')
+    names = dr.open_dataset(path, columns=columns).feature_names
+    assert names == (("judged", "bm25") if columns is UNLABELLED else ("bm25",))
+
+
 def test_json_in_one_long_line(tmp_path, monkeypatch):
     monkeypatch.setattr(text_source, "MAX_LINE_BYTES", 1_000)
     rows = [{"qid": 1, "docid": d, "relevance": 0, "features": {"a": d}} for d in range(3)]
