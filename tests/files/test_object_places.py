@@ -13,11 +13,11 @@ import pytest
 from scipy import sparse
 
 from dranking.bilinear.model import BilinearModel, load_bilinear_model
-from dranking.errors import DataError, TryAgainError, UsageError
+from dranking.errors import DataError, StoreRefusesError, TryAgainError, UsageError
 from dranking.files.places import as_place
 from dranking.files.reading import list_files, open_input, read_bytes, read_ranges
 from dranking.files.requests import ChangedError
-from dranking.files.writing import commit, object_store
+from dranking.files.writing import commit, debris, object_store
 from dranking.files.writing.atomic_files import atomic_path, atomic_write
 from dranking.files.writing.clean import clean
 from dranking.files.writing.object_store import put_if_absent, put_if_unchanged, version
@@ -277,6 +277,65 @@ def test_only_the_parts_of_the_last_scores_are_in_a_store(store):
         last = write(1, **how)
         names = [file.name for file in list_files(store / "scores")]
         assert sorted(names) == sorted(["_SUCCESS", last])
+
+
+def test_scores_of_a_writer_that_comes_while_another_ends_stay(store, monkeypatch):
+    """The second begins and ends behind the manifest of the first, which then removes parts."""
+
+    def write(**how):
+        with commit.begin_directory(store / "scores", manifest_name="_SUCCESS", **how) as writer:
+            name = f"part-000000-{writer.token}.parquet"
+            (writer.root / name).write_bytes(b"scores")
+            writer.finish(manifest(parts=[name]))
+        return name
+
+    later, forget = [], commit.forget_alive
+
+    def another_comes(*arguments):
+        monkeypatch.setattr(commit, "forget_alive", forget)
+        later.append(write(overwrite=True))
+        forget(*arguments)
+
+    monkeypatch.setattr(commit, "forget_alive", another_comes)
+    write()
+    names = [file.name for file in list_files(store / "scores")]
+    assert later[0] in names
+    assert later[0] in (store / "scores" / "_SUCCESS").read_text()
+
+
+def test_scores_are_written_where_nothing_may_be_deleted(store, monkeypatch):
+    def refuse(_, names):
+        if names:
+            raise StoreRefusesError("no right to delete")
+
+    def write(**how):
+        with commit.begin_directory(store / "scores", manifest_name="_SUCCESS", **how) as writer:
+            name = f"part-000000-{writer.token}.parquet"
+            (writer.root / name).write_bytes(b"scores")
+            writer.finish(manifest(parts=[name]))
+
+    monkeypatch.setattr(debris, "_remove", refuse)
+    write()
+    with pytest.raises(StoreRefusesError, match="stay beside it, and other tools read both"):
+        write(overwrite=True)
+
+
+def test_a_writer_without_this_lock_that_deleted_parts_is_noticed(tmp_path, monkeypatch):
+    """Between the first look at the parts and the manifest, as on disks without shared locks."""
+    write_directory(tmp_path / "data", b"old")
+    with commit.begin_directory(tmp_path / "data", overwrite=True) as first:
+        part = first.name("parts/1")
+        first.add("parts/1").write_bytes(b"new")
+        synchronise = first._synchronise_parts
+
+        def deleted_meanwhile(place):
+            synchronise(place)
+            (place / part).unlink()
+
+        monkeypatch.setattr(first, "_synchronise_parts", deleted_meanwhile)
+        with pytest.raises(TryAgainError, match="is gone"):
+            first.finish(manifest(part=part))
+    assert content_of(tmp_path / "data") == b"old"
 
 
 def test_appending_keeps_parts(room):

@@ -37,6 +37,7 @@ from dranking.files.writing import object_store
 from dranking.files.writing.atomic_files import atomic_write, not_shared
 from dranking.files.writing.debris import (
     GRACE,
+    Listing,
     forget_alive,
     is_of_parts,
     listing_of,
@@ -194,9 +195,11 @@ class DirectoryCommit:
             busy = f"{place}: another process is changing it"
             self._begun.enter_context(explained(place))
             self._begun.enter_context(locked_file(lock_of(place), busy))
+            # Listed before the manifest is read, without what another writer finishes meanwhile.
+            listing = listing_of(place) if overwrite else None
             self._before = read_bytes(place / manifest_name).decode()
-            if overwrite:
-                remove_unnamed(place, listing_of(place), self._before.encode(), timedelta(0))
+            if listing is not None:
+                remove_unnamed(place, listing, self._before.encode(), timedelta(0))
         else:
             self.root, self._suffix = self._begun.enter_context(temporary_path(place))
             with explained(place):
@@ -251,6 +254,8 @@ class DirectoryCommit:
         """
         self._check_kept(manifest)
         self._mark_replaced(manifest)
+        others_list = self._manifest_name == SUCCESS_NAME and self.root == self.place
+        replaced = listing_of(self.place) if others_list else None  # nothing of a later writer
         self._finishing = True
         if not is_local(self.place):
             self._finish_in_store(self.place / self._manifest_name, manifest)
@@ -260,12 +265,23 @@ class DirectoryCommit:
             self._finish_renaming(self.root, self.place, manifest)
         self._begun.close()
         self._finished = True
-        if self._manifest_name == SUCCESS_NAME and self.root == self.place:  # others list all parts
-            remove_unnamed(self.place, listing_of(self.place), manifest, timedelta(0))
-            return
         with suppress(DrankingError, OSError):  # what is left is removed another time
             forget_alive(self.place, self.token)
-            remove_unnamed(self.place, listing_of(self.place), manifest, grace)
+            if replaced is None:
+                remove_unnamed(self.place, listing_of(self.place), manifest, grace)
+        if replaced is not None:
+            self._remove_at_once(replaced, manifest)
+
+    def _remove_at_once(self, listing: Listing, manifest: bytes) -> None:
+        """Remove the parts that were replaced, since other tools read all that they list."""
+        files = [file for file in listing.files if self.token not in file.name]
+        try:
+            remove_unnamed(self.place, listing._replace(files=files), manifest, timedelta(0))
+        except DrankingError as error:
+            raise type(error)(
+                f"{self.place}: is written, but parts that it replaces stay beside it, and other "
+                f"tools read both: {error}"
+            ) from error
 
     def _check_kept(self, manifest: bytes) -> None:
         """Raise TryAgainError if parts were deleted as those of a killed writer.
@@ -276,8 +292,9 @@ class DirectoryCommit:
             if missing := missing_parts(self.place, self.token, manifest, self._parts):
                 raise TryAgainError(
                     f"{self.place}: {missing[0]}, which this job wrote, is gone. The job stood "
-                    "still for longer than the grace period, and was taken for a killed one. "
-                    "Nothing was changed; run again."
+                    "still for longer than the grace period, and was taken for a killed one, or "
+                    "another process overwrites the directory on a disk where locks are not "
+                    "shared. Nothing was changed; run again."
                 )
 
     def begin_again(self) -> None:
@@ -332,6 +349,7 @@ class DirectoryCommit:
         with explained(place):
             self._synchronise_parts(place)
         with alone_in(place.parent):
+            self._check_kept(manifest)
             if read_bytes(place / self._manifest_name).decode() != self._before:
                 raise was_changed(place)
             atomic_write(place / self._manifest_name, manifest, overwrite=True)

@@ -205,7 +205,12 @@ def _remove_old(place: Place, listing: Listing, named: Set[str], grace: timedelt
         if is_hidden or not {*part} & named:
             unnamed.setdefault(part[1], []).append(file)
     limit = listing.now - grace
-    old = [file.name for files in unnamed.values() if _is_old(files, limit) for file in files]
+    old = [
+        file.name
+        for files in unnamed.values()
+        if not grace or _is_old(files, limit)  # without grace, clocks do not matter
+        for file in files
+    ]
     return _remove_all(place, listing.files, old)
 
 

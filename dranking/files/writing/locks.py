@@ -85,12 +85,12 @@ def locked_file(file: Path, busy: str) -> Iterator[None]:
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(file)
+        lock = FileLock(file, mode=0o666)  # for all who may write there
         lock.acquire(timeout=0)
     except Timeout as error:
         raise TryAgainError(f"{busy}; run again when that process is done.") from error
     except OSError as error:
-        raise UsageError(f"{file.parent}: cannot be locked ({error.strerror}).") from error
+        raise UsageError(f"{file}: cannot be locked ({error.strerror}).") from error
     try:
         yield
     finally:
