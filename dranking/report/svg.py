@@ -41,6 +41,7 @@ def inline_svg(figure: Figure, caption: str) -> Any:
     """
     from markupsafe import Markup, escape
     from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     buffer = io.StringIO()
     # Letters are drawn as paths, so that no font is needed. The salt makes the bytes reproducible.
@@ -50,9 +51,12 @@ def inline_svg(figure: Figure, caption: str) -> Any:
     ):
         # Scripts that the font lacks are boxes in the figure; the table shows these names.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        figure.draw_without_rendering()
+        # `savefig` would draw three times: for the layout, for the size, and for the file.
+        if engine := figure.get_layout_engine():
+            engine.execute(figure)
         figure.set_layout_engine("none")  # a second layout would move parts
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        canvas: Any = FigureCanvasSVG(figure)  # matplotlib does not say the types of this method
+        canvas.print_svg(buffer, metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     svg = text[text.index("<svg") :]
     opening, rest = svg.split(">", 1)
