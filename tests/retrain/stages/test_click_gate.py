@@ -17,7 +17,7 @@ from tests.reference.off_policy import (
 from tests.retrain.workflows.test_clicks import N_QUERIES, A, Shop, weights_of
 
 ARMS = tuple("abcdef")
-ON_CLICKS = ("gate.minimum_effect=0.001", "clicks.reward=clicks@3", "export.report=false")
+ON_CLICKS = ("gate.minimum_effect=0.001", "clicks.reward=clicks@3")
 
 
 class UnjudgedShop(Shop):
@@ -67,7 +67,7 @@ def test_the_gate_compares_values_on_later_clicks(shop):
     assert [found[f"x{j}"] for j in range(4)] == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
     shop.deliver_nights(4)
-    second = shop.night(*ON_CLICKS[:2], "clicks.n_nights=2")
+    second = shop.night(*ON_CLICKS, "clicks.n_nights=2", "export.report=true")
     found = weights_of(registry, "000002")
     expected = shop.expected_weights(shop.nights[1] + shop.nights[2])
     assert [found[f"x{j}"] for j in range(4)] == pytest.approx(expected, rel=1e-5, abs=1e-6)
@@ -156,7 +156,7 @@ def test_thin_clicks_keep_the_champion(shop):
 
 def test_clicks_of_the_training_are_not_judged_on(shop):
     shop.deliver_nights(2)
-    shop.night(f"data.holdout={shop.folder}/judged.parquet", "export.report=false")
+    shop.night(f"data.holdout={shop.folder}/judged.parquet")
     with pytest.raises(DataError, match=r"champion .*newest nights"):
         shop.night(*ON_CLICKS)
     shop.deliver_nights(3)

@@ -1,5 +1,6 @@
 """The default gate in nights: its ledger, one test a period, and new judged queries."""
 
+import shutil
 from datetime import datetime
 from pathlib import Path
 
@@ -27,14 +28,18 @@ def registry_of(stream):
     return Registry(stream.folder / "registry")
 
 
-@pytest.fixture
-def default(stream):
+def default_gate(stream):
     """The configuration with the table [gate] as it is by default."""
     text = Path(stream.config()).read_text()
     path = stream.folder / "default.toml"
     start, stop = text.index("[gate]"), text.index("[export]")
     path.write_text(text[:start] + text[stop:])
     return load_config(path, ["gate.max_drift=100"], {})
+
+
+@pytest.fixture
+def default(stream):
+    return default_gate(stream)
 
 
 def on_day(monkeypatch, day, modules=("stages.judging", "gate.budget")):
@@ -70,16 +75,13 @@ def test_the_default_gate_keeps_a_ledger(stream, default):
     assert outcome.as_json()["decision"] == "rejected"
 
 
-def test_the_default_gate_promotes_what_is_far_better(stream, default):
+def test_the_default_gate_promotes_what_is_far_better(better):
     """The first champion has learned the opposite."""
-    stream.night(1, sign=-1.0)
-    assert retrain(default).accepted
-    for night in (2, 3, 4, 5):
-        stream.night(night)
-    outcome = retrain(default)
+    assert registry_of(better).aliases.champion == "000001"
+    outcome = retrain(default_gate(better))
     assert outcome.accepted
     assert outcome.results.gate.statement.startswith("accepted at level 0.0014 (day); 0.0027 of ")
-    assert registry_of(stream).aliases.champion == "000002"
+    assert registry_of(better).aliases.champion == "000002"
 
 
 def test_the_second_challenger_of_a_day_is_tested_on_the_next(stream, default, monkeypatch):
@@ -150,13 +152,25 @@ class Killed(BaseException):
     """A run ends at once."""
 
 
-@pytest.fixture
-def better(stream, default):
-    """A champion that later nights are better than, and such nights."""
-    stream.night(1, sign=-1.0)
-    retrain(default)
+@pytest.fixture(scope="module")
+def nights_before(tmp_path_factory):
+    """A stream with a champion that later nights are better than, such nights, and a copy."""
+    folder = tmp_path_factory.mktemp("better") / "stream"
+    found = Stream(folder)
+    found.night(1, sign=-1.0)
+    retrain(default_gate(found))
     for night in (2, 3, 4, 5):
-        stream.night(night)
+        found.night(night)
+    return found, shutil.copytree(folder, folder.with_name("copy"))
+
+
+@pytest.fixture
+def better(nights_before):
+    """The stream with this champion as it was before other tests ran on it."""
+    found, copy = nights_before
+    shutil.rmtree(found.folder)
+    shutil.copytree(copy, found.folder)
+    return found
 
 
 def killed_before_write(default, count):
@@ -177,8 +191,9 @@ def killed_before_write(default, count):
 
 @pytest.mark.parametrize("with_new_data", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_run_killed_while_it_is_published(stream, default, better, count, with_new_data):
+def test_a_run_killed_while_it_is_published(better, count, with_new_data):
     """Before the version is nominated, before it is promoted, before its test is recorded."""
+    stream, default = better, default_gate(better)
     killed_before_write(default, count)
     registry = registry_of(stream)
     was_promoted = count == 3
@@ -197,9 +212,8 @@ def test_a_run_killed_while_it_is_published(stream, default, better, count, with
         assert test.version == ("000003" if with_new_data else "000002")
 
 
-def test_a_night_over_midnight_takes_the_test_of_the_day_of_its_verdict(
-    stream, default, better, monkeypatch
-):
+def test_a_night_over_midnight_takes_the_test_of_the_day_of_its_verdict(better, monkeypatch):
+    stream, default = better, default_gate(better)
     on_day(monkeypatch, 1)
     on_day(monkeypatch, 2, ["stages.judging"])
     assert retrain(default).accepted

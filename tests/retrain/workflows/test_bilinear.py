@@ -60,6 +60,8 @@ class Texts:
             metric = "map"
             resamples = 100
             false_promotions_per_year = 1000
+            [export]
+            report = false
             [registry]
             location = "{self.folder}/registry"
             [run]
@@ -87,12 +89,12 @@ def test_two_nights(texts, tmp_path):
     assert {"model/manifest.json", "model/data.npy", "per_query.parquet", "card.html"} < checksums
     assert first.results.evaluate.metrics["challenger"]["map"] > 0.7  # cosine has less
     texts.night(2)
-    second = texts.run()
+    second = texts.run("export.report=true")
     assert second.results.evaluate.against == "000001"
     assert second.results.ingest.data["train"].n_documents == 48
     assert [part.rpartition("/")[2] for part in second.results.ingest.new] == ["2.parquet"]
     assert texts.registry.aliases.champion == "000002"
-    assert texts.run().is_unchanged
+    assert texts.run("export.report=true").is_unchanged
     card = json.loads(texts.registry.read("000002", "card.json"))
     assert card["judged"]["metrics"] == second.results.evaluate.metrics
     page = texts.registry.read("000002", "report.html").decode()
@@ -328,9 +330,6 @@ def test_judged_texts_are_left_out(texts, tmp_path, change, where):
     expected = {"n_judged": 40, "n_trained_on": 0, "n_other_documents": 0}
     assert lineage["trained_on"] == {"challenger": expected, "champion": expected}
     assert alone.results.ingest.n_left_out == 0
-    page = texts.registry.read("000002", "report.html").decode()
-    assert "left out of the training" in page
-    assert "The model: 0 of 40 judged queries were trained on." in page
 
 
 def test_texts_of_parts_with_the_same_ids_and_without_ids_are_trained_on(texts, tmp_path):
@@ -372,7 +371,8 @@ def test_the_texts_of_the_champion_are_counted(texts):
     pq.write_table(pa.Table.from_pylist(asked), judged)
     texts.night(2)
     rows += pq.read_table(texts.folder / "incoming" / "2.parquet").to_pylist()
-    outcome = texts.run(f"data.holdout={judged}")
+    settings = (f"data.holdout={judged}", "export.report=true")
+    outcome = texts.run(*settings)
     shared = sum(any(r["id"] == a["id"] or r["text"] == a["text"] for a in asked) for r in rows)
     assert outcome.results.ingest.n_left_out == shared > 4
     said = (
@@ -384,5 +384,7 @@ def test_the_texts_of_the_champion_are_counted(texts):
     assert lineage["champion"] == {"n_judged": 45, "n_trained_on": 3, "n_other_documents": 2}
     assert lineage["challenger"]["n_trained_on"] == 0
     page = texts.registry.read("000002", "report.html").decode()
+    assert "left out of the training" in page
+    assert "The model: 0 of 45 judged queries were trained on." in page
     assert "The champion: 3 of 45 judged queries were trained on; 2 more have ids" in page
-    assert said in texts.run(f"data.holdout={judged}").notes  # as the markers keep them
+    assert said in texts.run(*settings).notes  # as the markers keep them

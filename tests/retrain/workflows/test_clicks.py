@@ -40,6 +40,8 @@ kind = "rankrls"
 false_promotions_per_year = 1000
 max_drift = 100
 resamples = 50
+[export]
+report = false
 [registry]
 location = "{folder}/registry"
 [run]
@@ -108,7 +110,7 @@ def weights_of(registry, version):
 
 def test_a_night_learns_from_debiased_clicks(shop):
     registry = Registry(shop.folder / "registry")
-    first = shop.night()
+    first = shop.night("export.report=true")
     expected = shop.expected_weights(shop.rows)
     found = weights_of(registry, "000001")
     assert [found[f"x{j}"] for j in range(4)] == pytest.approx(expected, rel=1e-5, abs=1e-6)
@@ -120,7 +122,7 @@ def test_a_night_learns_from_debiased_clicks(shop):
     stored = json.loads(registry.read("000001", "model.json"))
     assert stored["provenance"]["data"]["click_nights"] == ["2026-01-01", "2026-01-01"]
     assert b"clicks of 2026-01-01 to 2026-01-01 on" in registry.read("000001", "report.html")
-    assert shop.night().is_unchanged
+    assert shop.night("export.report=true").is_unchanged
 
     more = [(*row[:6], row[6] + 40, row[7] + 40 * (row[1] % 2)) for row in shop.rows]
     shop.deliver(more)
@@ -142,6 +144,7 @@ def test_a_night_with_a_report_needs_no_click_on_every_query(shop, n_clicked):
     outcome = shop.night(
         "model={kind='greedy-rankrls',regularization='2^0..2^2',n_features=2}",
         "tune.criterion=lqo-squared_error",
+        "export.report=true",
     )
     assert outcome.results.statistics.used
     assert outcome.results.statistics.labels.n_labelled < n_clicked * N_DOCUMENTS
@@ -161,7 +164,7 @@ def test_documents_without_grades_are_trained_on(shop, judged):
         kept = [line for line in config if not line.startswith(dropped)]
         (shop.folder / "retrain.toml").write_text("\n".join(kept))
         shop.deliver(shop.rows + [(*row[:3], 1, *row[4:]) for row in shop.rows])
-    assert shop.night("clicks.reward=clicks@3").accepted
+    assert shop.night("clicks.reward=clicks@3", "export.report=true").accepted
     registry = Registry(shop.folder / "registry")
     found = weights_of(registry, "000001")
     expected = shop.expected_weights(shop.rows)  # of the first night
@@ -208,7 +211,7 @@ def test_queries_of_several_parts_are_one_query(shop):
 
 def test_a_stage_that_runs_again_trains_on_its_own_labels(shop, monkeypatch):
     """Parts share queries, and the ranker reads documents, which the run keeps together."""
-    own = ("model={kind='ranksvm',regularization=0.01}", "export.report=false")
+    own = "model={kind='ranksvm',regularization=0.01}"
     paths = [shop.folder / f"documents-{part}.parquet" for part in range(2)]
     rows = pa.concat_tables([pq.read_table(path) for path in paths])
     is_first = pc.less(rows["docid"], "d00005")
@@ -222,20 +225,20 @@ def test_a_stage_that_runs_again_trains_on_its_own_labels(shop, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(LinearWorkflow, "exports", stopped)
         with pytest.raises(InterruptedError):
-            shop.night(*own)
+            shop.night(own)
     assert list(shop.folder.glob("work/runs/*/shared-queries"))
     shop.deliver(more)
-    shop.night(*own, resume=True, from_stage="statistics")
+    shop.night(own, resume=True, from_stage="statistics")
     found = weights_of(Registry(shop.folder / "registry"), "000001")
     for name in ("registry", "work"):
         shutil.rmtree(shop.folder / name)
-    shop.night(*own)
+    shop.night(own)
     assert found == weights_of(Registry(shop.folder / "registry"), "000001")
 
 
 def test_features_of_unchanged_queries_are_not_read(shop, monkeypatch):
     """Statistics are relabelled; the model equals that of a night that builds all of them."""
-    first = shop.night("export.report=false")
+    first = shop.night()
     assert first.results.statistics.used
     assert (first.results.statistics.n_blocks, first.results.statistics.n_blocks_changed) == (2, 2)
     more = [(*r[:6], r[6] + 40, r[7] + 40 * (r[1] % 2) * (r[0] >= 20)) for r in shop.rows]
@@ -249,7 +252,7 @@ def test_features_of_unchanged_queries_are_not_read(shop, monkeypatch):
         return original(self, index, columns)
 
     monkeypatch.setattr(StoredDataset, "block", counted)
-    second = shop.night("export.report=false")
+    second = shop.night()
     assert second.results.statistics.n_blocks_changed == 1
     labelled = [path for path in read if path.parent.name == "labelled"]
     assert len(labelled) == 1
@@ -259,7 +262,7 @@ def test_features_of_unchanged_queries_are_not_read(shop, monkeypatch):
 
     again = GIVEN.model_copy(update={"prior": Prior(mean=0.4, pseudo_count=4.0)})
     again.save(shop.folder / "propensities.json", overwrite=True)
-    third = shop.night("export.report=false")
+    third = shop.night()
     assert third.results.statistics.n_blocks_changed == 2
     assert "all labels are made anew" in third.notes[0]
     assert again.version[:8] in third.notes[0]
@@ -274,12 +277,12 @@ def test_deleted_labels_are_made_again_of_the_same_nights(shop, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(LinearWorkflow, "fit", stopped)
         with pytest.raises(InterruptedError):
-            shop.night("export.report=false")
+            shop.night()
     [labelled] = shop.folder.glob("work/runs/*/labelled")
     shutil.rmtree(labelled)
     newer = [(*row[:3], 1, *row[4:7], row[6] - row[7]) for row in shop.rows]
     shop.deliver(shop.rows + newer)
-    outcome = shop.night("export.report=false", resume=True)
+    outcome = shop.night(resume=True)
     assert outcome.results.statistics.labels.nights == ("2026-01-01", "2026-01-01")
     found = weights_of(Registry(shop.folder / "registry"), "000001")
     expected = shop.expected_weights(shop.rows)
@@ -293,19 +296,19 @@ def test_deleted_labels_of_other_clicks_are_refused(shop, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(LinearWorkflow, "fit", stopped)
         with pytest.raises(InterruptedError):
-            shop.night("export.report=false")
+            shop.night()
     [labelled] = shop.folder.glob("work/runs/*/labelled")
     shutil.rmtree(labelled)
     shop.deliver([(*row[:7], row[6] - row[7]) for row in shop.rows])
     with pytest.raises(DataError, match=r"clicks of 2026-01-01 to 2026-01-01 .*are others"):
-        shop.night("export.report=false", resume=True)
+        shop.night(resume=True)
 
 
 def test_wrong_clicks_are_named(shop):
     (shop.folder / "documents-1.parquet").unlink()
     with pytest.raises(DataError, match=r"\d+ of \d+ documents"):
         shop.night()
-    assert shop.night("clicks.max_unmatched=0.6", "export.report=false").accepted
+    assert shop.night("clicks.max_unmatched=0.6").accepted
     with pytest.raises(DataError, match=r"absent\.json"):
         shop.night(f"clicks.propensities={shop.folder}/absent.json")
     with pytest.raises(UsageError, match=r"clicks: .*bilinear"):
