@@ -56,7 +56,7 @@ def inline_svg(figure: Figure, caption: str) -> Any:
             engine.execute(figure)
         figure.set_layout_engine("none")  # a second layout would move parts
         canvas: Any = FigureCanvasSVG(figure)  # matplotlib does not say the types of this method
-        canvas.print_svg(buffer, metadata={"Date": None, "Creator": None})
+        canvas.print_svg(buffer)
     text = buffer.getvalue()
     svg = text[text.index("<svg") :]
     opening, rest = svg.split(">", 1)

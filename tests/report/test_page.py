@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pyarrow as pa
 import pytest
+from matplotlib.figure import Figure
 
 import dranking as dr
 from dranking.bilinear.evaluation import evaluate_bilinear
@@ -25,6 +26,7 @@ from dranking.report.figures import draw_differences
 from dranking.report.model_sections import magnitude
 from dranking.report.page import Page, Section, Table, cell_text, render
 from dranking.report.sections import page_of
+from dranking.report.svg import inline_svg
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -415,3 +417,13 @@ def test_a_model_of_word_pairs_has_a_page():
         assert query_word != word
         assert weight == weights[model.words.index(query_word), model.words.index(word)]
     assert {"script", "img"}.isdisjoint(outline(page).tags)
+
+
+def test_labels_of_a_figure_lie_within_it():
+    """Without its layout a figure cuts off what stands outside of its axes."""
+    figure = Figure(figsize=(2, 2), layout="constrained")
+    axes = figure.add_subplot(ylabel="a\nlabel\nof\nfive\nlines")
+    inline_svg(figure, "a figure")
+    parts, whole = axes.get_tightbbox(), figure.bbox
+    assert parts.x0 >= whole.x0
+    assert parts.x1 <= whole.x1
