@@ -12,7 +12,7 @@ from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.errors import DataError, StoreRefusesError
-from dranking.files.folders.manifests import DirectoryKind, read_manifest
+from dranking.files.folders.manifests import DirectoryKind, changed_since_opened, read_manifest
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.writing.names import MANIFEST_NAME, replaced_manifest
 from dranking.redaction import redacted
@@ -95,9 +95,7 @@ class DirectoryDataset(Dataset, Generic[ManifestT]):
         except StoreRefusesError:
             raise
         except DataError as error:
-            raise DataError(
-                f"{self.path}: was changed since it was opened. Start the computation again."
-            ) from error
+            raise changed_since_opened(self.path) from error
 
     @property
     def feature_names(self) -> tuple[str, ...]:  # type: ignore[override]

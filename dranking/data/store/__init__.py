@@ -4,13 +4,13 @@ On storage
 ----------
 A directory, by convention ``*.zarr``, at a local path or behind a URL::
 
-    manifest.json              schema 2: names, scalings, types of ids, totals; sealed by a digest
+    manifest.json              schema 4: names, scalings, types of ids, totals; sealed by a digest
     <token>-index.parquet      a row per segment: name, sizes and digests of its blocks, and the
                                digest of its table of chunks
-    zarr.json                  a Zarr v3 group, as segments/ and every segment are
     segments/<token>-000017/   whole blocks: at most 65,536 documents, or a single block
-        features/              dense: (n_features, n_documents) float32
-        indptr/ indices/ data/ sparse instead: CSR arrays int64, int32, float32
+        arrays/                a Zarr v3 group, with nothing but its arrays:
+            features/              dense: (n_features, n_documents) float32
+            indptr/ indices/ data/ sparse instead: CSR arrays int64, int32, float32
         documents.parquet      a row per document: relevance; optionally doc_id, comment
         queries.parquet        a row per query: query_id, n_documents; optionally weight
         chunks.parquet         offset, length and CRC-32C of every chunk and file above
@@ -22,8 +22,8 @@ Every array is one object: a shard (Zarr's sharding codec) of chunks of 32 featu
 documents, or of 262,144 values of sparse data, each compressed (blosc lz4 with bitshuffle) and
 ended by its CRC-32C. The chunks of the same documents lie side by side, so that neighbouring blocks
 are one range of bytes, and single blocks and features are read without the rest.
-`zarr.open_group`, xarray and `dask.array.from_zarr` read the arrays; they warn of the parquet files
-among them, and list segments of killed writers too, which the index does not name.
+`zarr.open_group`, xarray and `dask.array.from_zarr` read ``arrays/`` without a warning, which they
+print for any other file in a group. The index tells which segments count, and their order.
 
 Writing: `write_segment` runs in a task on any worker; `commit_dataset` puts the index and then the
 manifest, which makes everything visible at once; `write_dataset` does both for a stream of blocks.

@@ -28,7 +28,7 @@ from dranking.files.json_files import sealed_json
 from dranking.files.writing.names import TOKEN
 
 FORMAT: Final = "dranking-dataset"
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 KIND: Final = DirectoryKind("data set", FORMAT, SCHEMA_VERSION, "ingest the data anew", sealed=True)
 
 MAX_FILE_BYTES = 2**31 - 1
@@ -158,7 +158,7 @@ class DatasetManifest(BaseModel):
 
     model_config = _STRICT
     format: Literal["dranking-dataset"] = FORMAT
-    schema_version: Literal[3] = SCHEMA_VERSION
+    schema_version: Literal[4] = SCHEMA_VERSION
     feature_names: tuple[str, ...]
     sparse: bool
     transforms: tuple[Transform, ...] = ()

@@ -16,6 +16,7 @@ from dranking.data.store.segment_layout import (
     QUERIES_FILE,
     array_specs,
     chunk_columns,
+    group_files,
     object_name,
 )
 from dranking.data.store.segment_reader import SegmentReader
@@ -26,7 +27,6 @@ from dranking.data.store.segment_writer import (
     query_columns,
     whole_file,
 )
-from dranking.data.store.zarr_arrays import zarr_metadata
 from dranking.files.places import Place, is_local
 from dranking.files.writing.atomic_files import new_folder
 from dranking.files.writing.links import share_file
@@ -66,7 +66,7 @@ def relabel_segment(
     for block in blocks:
         check_labels(block)
     files = {
-        **zarr_metadata(specs),
+        **group_files(specs),
         DOCUMENTS_FILE: parquet_of([document_columns(block) for block in blocks]),
         QUERIES_FILE: parquet_of([query_columns(block) for block in blocks]),
     }

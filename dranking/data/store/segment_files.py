@@ -20,6 +20,7 @@ from dranking.data.store.segment_layout import (
 from dranking.data.store.zarr_arrays import ArraySpec, StoredChunk, verified_chunk
 from dranking.errors import DataError, StoreRefusesError
 from dranking.files.checksums import Bytes, DamagedFileError
+from dranking.files.folders.manifests import changed_since_opened, is_replaced
 from dranking.files.places import Place, is_local
 from dranking.files.reading import read_bytes, read_files, read_ranges
 
@@ -60,16 +61,25 @@ class SegmentFiles:
     @contextmanager
     def explained(self, file: str) -> Iterator[None]:
         """Turn the errors of reading a file into errors that name the segment."""
+        with self.decoded(file):
+            try:
+                yield
+            except FileNotFoundError as error:
+                if is_replaced(self._root, self._name):
+                    raise changed_since_opened(self._root) from error
+                raise self.damaged(file, "is missing") from error
+            except StoreRefusesError:
+                raise
+            except DataError as error:
+                raise self.damaged(file, f"cannot be read ({error})") from error
+
+    @contextmanager
+    def decoded(self, file: str) -> Iterator[None]:
+        """Turn the errors of decoding a file into errors that name the segment."""
         try:
             yield
-        except FileNotFoundError as error:
-            raise self.damaged(file, "is missing") from error
         except DamagedFileError as error:
             raise self.damaged(file, f"is not what was written, {error}") from error
-        except StoreRefusesError:
-            raise
-        except DataError as error:
-            raise self.damaged(file, f"cannot be read ({error})") from error
         except MemoryError as error:
             why = "needs more memory than there is, if its entry in the index is right"
             raise self.damaged(file, why) from error

@@ -9,8 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dranking.data.store.manifest import MAX_FILE_BYTES
-from dranking.data.store.zarr_arrays import ArraySpec, StoredChunk, grid_of
+from dranking.data.store.zarr_arrays import ArraySpec, StoredChunk, grid_of, zarr_metadata
 from dranking.files.checksums import DamagedFileError
+
+ARRAYS_FOLDER = "arrays"
+"""The group of Zarr in a segment. zarr and xarray warn of all else in a group that they list."""
 
 CHUNKS_FILE = "chunks.parquet"
 DOCUMENTS_FILE = "documents.parquet"
@@ -47,9 +50,14 @@ def array_specs(
     }
 
 
+def group_files(specs: Mapping[str, ArraySpec]) -> dict[str, bytes]:
+    """Content of the files that show the arrays of a segment to readers of Zarr."""
+    return {f"{ARRAYS_FOLDER}/{name}": file for name, file in zarr_metadata(specs).items()}
+
+
 def object_name(name: str, spec: ArraySpec) -> str:
     """The object of an array's only shard."""
-    return f"{name}/c" + "/0" * len(spec.dimensions)
+    return f"{ARRAYS_FOLDER}/{name}/c" + "/0" * len(spec.dimensions)
 
 
 def chunk_columns(chunks: Chunks) -> dict[str, pa.Array]:

@@ -108,7 +108,7 @@ class SegmentReader:
         width = self._specs["features"].grid.columns_per_chunk
         ends = np.flatnonzero(np.diff(wanted // width) > 1) + 1
         parts = []
-        with self._files.explained(object_name("features", self._specs["features"])):
+        with self._files.decoded(object_name("features", self._specs["features"])):
             for part in np.split(wanted, ends):
                 start, end = int(part[0]), int(part[-1]) + 1
                 reader = self._reader("features", all_rows, start, end, None)
@@ -161,7 +161,7 @@ class SegmentReader:
         reader = self._reader("features", rows, borders[first], borders[last], pool)
 
         def read(number: int) -> Any:
-            with self._files.explained(object_name("features", self._specs["features"])):
+            with self._files.decoded(object_name("features", self._specs["features"])):
                 values = reader.read(borders[number], borders[number + 1])
             values.flags.writeable = False
             return values.T
@@ -185,7 +185,7 @@ class SegmentReader:
         def read(number: int) -> sparse.csr_array:
             values = self._values[number : number + 2]
             documents = self._documents[number : number + 2]
-            with self._files.explained(object_name("indices", self._specs["indices"])):
+            with self._files.decoded(object_name("indices", self._specs["indices"])):
                 indptr = pointers.read(documents[0], documents[1] + 1)[0] - values[0]
                 indices, data = (reader.read(*values)[0] for reader in readers)
                 _check_csr(indptr, indices, n_features)

@@ -23,9 +23,10 @@ from dranking.data.store.segment_layout import (
     QUERIES_FILE,
     array_specs,
     chunk_columns,
+    group_files,
     object_name,
 )
-from dranking.data.store.zarr_arrays import StoredChunk, write_shard, zarr_metadata
+from dranking.data.store.zarr_arrays import StoredChunk, write_shard
 from dranking.data.tables.ids import int64_or_string
 from dranking.data.tables.numeric_values import check_query_weights, check_relevance
 from dranking.errors import DataError
@@ -71,7 +72,7 @@ def write_segment(root: Place, name: str, blocks: Sequence[QueryBlock]) -> Writt
     n_documents = sum(block.n_documents for block in blocks)
     n_values = sum(block.info.n_values for block in blocks)
     specs = array_specs(blocks[0].is_sparse, width, n_documents, n_values)
-    files: dict[str, bytes] = zarr_metadata(specs)
+    files = group_files(specs)
     files[DOCUMENTS_FILE] = parquet_of([document_columns(block) for block in blocks])
     files[QUERIES_FILE] = parquet_of([query_columns(block) for block in blocks])
     chunks = {name: [whole_file(files[name])] for name in (DOCUMENTS_FILE, QUERIES_FILE)}

@@ -35,14 +35,12 @@ from dranking.data.store.segment_reader import (
     SegmentReader,
 )
 from dranking.data.store.segment_writer import check_alike, write_segment
-from dranking.data.store.zarr_arrays import zarr_metadata
 from dranking.data.tables.any_table import is_table, no_dataset
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.errors import DataError
-from dranking.files.places import AnyPlace, as_place, is_local, is_path
+from dranking.files.places import AnyPlace, as_place, is_path
+from dranking.files.writing.atomic_files import put_part
 from dranking.files.writing.commit import DirectoryCommit, begin_directory
-from dranking.files.writing.names import GROUPS
-from dranking.files.writing.object_store import put
 
 
 def write_dataset(
@@ -201,7 +199,7 @@ def commit_dataset(
             id_types[name] = _common_type([kind, getattr(before.manifest, name)])
         roles = before.roles
     manifest = _manifest(index, commit, writers, roles=roles, **facts, **id_types)
-    _write_beside(commit, manifest, index)
+    put_part(commit.root, manifest.index.name, index_parquet(index))
     commit.finish(manifest_json(manifest))
     return StoredDataset(commit.place)
 
@@ -317,18 +315,6 @@ def _constants_of_both(
     return joined_constants(
         (before.constants, constants), before.feature_names, f"{before.path} and the new data"
     )
-
-
-def _write_beside(commit: DirectoryCommit, manifest: DatasetManifest, index: SegmentIndex) -> None:
-    """Write the index, and the groups that show the segments to other readers of Zarr."""
-    groups = dict.fromkeys(GROUPS, zarr_metadata({})["zarr.json"])
-    files = {manifest.index.name: index_parquet(index), **groups}
-    for name, content in files.items():
-        place = commit.root / name
-        if not is_local(place):
-            put(place, content)
-        elif not place.exists():  # the groups are there if segments are appended
-            place.write_bytes(content)
 
 
 def _common_type(types: Iterable[IdType | None]) -> IdType | None:

@@ -13,6 +13,7 @@ error.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -32,6 +33,7 @@ CHECKSUM_BYTES = 4
 """Length of the CRC-32C that ends every chunk, little-endian."""
 
 CODEC = Blosc("lz4", COMPRESSION_LEVEL, Blosc.BITSHUFFLE)
+_METADATA = "zarr.json"
 _BLOSC_SIZE = slice(4, 8)  # bytes of a Blosc header that hold the uncompressed size
 
 
@@ -166,7 +168,11 @@ class ArraySpec(NamedTuple):
 
 
 def zarr_metadata(arrays: Mapping[str, ArraySpec]) -> dict[str, bytes]:
-    """Content of each ``zarr.json`` of a group of arrays by its path in the group, made by zarr."""
+    """Content of each ``zarr.json`` of a group of arrays by its path in the group, made by zarr.
+
+    That of the group repeats those of the arrays, as zarr's `consolidate_metadata` would: xarray
+    warns where they are not there.
+    """
     import zarr
     from zarr.codecs import BloscCodec, Crc32cCodec
     from zarr.storage import MemoryStore
@@ -192,7 +198,11 @@ def zarr_metadata(arrays: Mapping[str, ArraySpec]) -> dict[str, bytes]:
             fill_value=fill_value(kind),
             dimension_names=dimensions,
         )
-    return {name: value.to_bytes() for name, value in content.items()}
+    made = {name: value.to_bytes() for name, value in content.items()}
+    of_arrays = {name: json.loads(made[f"{name}/{_METADATA}"]) for name in arrays}
+    inside = {"kind": "inline", "must_understand": False, "metadata": of_arrays}
+    of_group = {**json.loads(made[_METADATA]), "consolidated_metadata": inside}
+    return {**made, _METADATA: json.dumps(of_group, indent=2).encode()}
 
 
 def fill_value(dtype: DTypeLike) -> float:

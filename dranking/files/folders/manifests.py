@@ -12,7 +12,7 @@ from dranking.files.json_files import MAX_JSON_BYTES, parse_json, unsealed
 from dranking.files.places import Place, is_local
 from dranking.files.reading import exists, file_size, read_bytes
 from dranking.files.requests import request
-from dranking.files.writing.names import MANIFEST_NAME, manifest_digest
+from dranking.files.writing.names import MANIFEST_NAME, manifest_digest, names_in, part_of
 
 Manifest = TypeVar("Manifest", bound=BaseModel)
 
@@ -109,6 +109,21 @@ def read_manifest(
             f"{file}: damaged, {error}. Restore it from a copy, or {kind.remedy}."
         ) from error
     return manifest, manifest_digest(text)
+
+
+def changed_since_opened(directory: Place) -> DataError:
+    """The error for a directory whose files are gone since it was overwritten, or cleaned."""
+    return DataError(f"{directory}: was changed since it was opened. Start the computation again.")
+
+
+def is_replaced(directory: Place, part: str) -> bool:
+    """Whether the manifest of a directory does not name a part that an open reader needs."""
+    try:
+        named = names_in(read_bytes(directory / MANIFEST_NAME))
+    except (OSError, DataError):
+        return False
+    its_names = part_of(f"{part}/")
+    return its_names is not None and not {*its_names} & named
 
 
 def _read_text(directory: Place, file: Place, kind: DirectoryKind) -> bytes:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dranking.errors import DataError, StoreRefusesError
 from dranking.files.checksums import checksum
+from dranking.files.folders.manifests import changed_since_opened, is_replaced
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes
 
@@ -37,7 +38,7 @@ class VerifiedFolder:
         self._index = index
         self._checksums = checksums
         self._remedy = remedy
-        self.path = root / path
+        self._path, self.path = path, root / path
 
     def damaged(self, name: str, why: str) -> DataError:
         """The error for a damaged file of this folder; `why` continues the file's name."""
@@ -49,6 +50,8 @@ class VerifiedFolder:
     def unreadable(self, name: str, error: OSError | DataError) -> DataError:
         """The error for a file that is not there, or that the operating system could not read."""
         if isinstance(error, FileNotFoundError):
+            if is_replaced(self._root, self._path):
+                return changed_since_opened(self._root)
             return self.damaged(name, "is missing")
         why = getattr(error.__cause__ or error, "strerror", None) or str(error).rstrip(".")
         return self.damaged(name, f"cannot be read ({why})")

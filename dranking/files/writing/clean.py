@@ -33,6 +33,7 @@ from dranking.files.writing.output_checks import is_ours, kind_of, output_place
 def clean(path: AnyPlace, grace: float = GRACE.total_seconds()) -> int:
     """Delete what killed writers left of an output, and what replaced directories consisted of.
 
+    Parts of a killed append or overwrite lie among those of the directory, which stays as it was.
     Of a directory that is not one of the project, only scratch files of the project are deleted.
     On a local disk, unfinished output of processes that have ended is deleted at any age, beside
     the output and in it; a directory whose replacement was killed amid its renames is restored.

@@ -11,8 +11,8 @@ says which stores keep such conditions). Readers follow the manifest alone, so t
 does not name are invisible; `dranking.files.writing.debris` removes them after a week.
 
 A local directory of such parts is overwritten and appended to in the same way, by one writer at a
-time: those who read it read on. A disk is finite, so an overwrite first removes what the manifest
-does not name, also parts that were replaced less than a week ago.
+time: those who read it read on. A disk is finite, so an overwrite, before it writes, removes what
+the manifest does not name, also parts that were replaced less than a week ago.
 
 Other tools list a directory of scores, and would read all parts. It is replaced by renaming, and in
 an object store the parts that were replaced are removed at once.
@@ -41,6 +41,7 @@ from dranking.files.writing.debris import (
     forget_alive,
     is_of_parts,
     listing_of,
+    mark_alive,
     missing_parts,
     remove_token,
     remove_unnamed,
@@ -180,7 +181,7 @@ class DirectoryCommit:
         self.token = new_token()
         self._overwrite, self._append = overwrite, append
         self._finishing = self._finished = False
-        self._begun = ExitStack()
+        self._replaced: Listing | None = None
         self._before: str | None = None
         self._parts: list[str] = []
         if append:
@@ -191,19 +192,22 @@ class DirectoryCommit:
         self.root: Place = place
         if not is_local(place):
             self._before = object_store.version(place / manifest_name)
-        elif append or (overwrite and in_parts and is_of_parts(place)):
-            busy = f"{place}: another process is changing it"
-            self._begun.enter_context(explained(place))
-            self._begun.enter_context(locked_file(lock_of(place), busy))
-            # Listed before the manifest is read, without what another writer finishes meanwhile.
-            listing = listing_of(place) if overwrite else None
-            self._before = read_bytes(place / manifest_name).decode()
-            if listing is not None:
-                remove_unnamed(place, listing, self._before.encode(), timedelta(0))
-        else:
-            self.root, self._suffix = self._begun.enter_context(temporary_path(place))
-            with explained(place):
-                self.root.mkdir()
+        with ExitStack() as begun:
+            if is_local(place):
+                self._begin_on_disk(place, begun, append or (in_parts and is_of_parts(place)))
+            self._begun = begun.pop_all()
+
+    def _begin_on_disk(self, place: Path, begun: ExitStack, in_place: bool) -> None:
+        begun.enter_context(explained(place))
+        if not in_place:
+            self.root, self._suffix = begun.enter_context(temporary_path(place))
+            self.root.mkdir()
+            return
+        begun.enter_context(locked_file(lock_of(place), f"{place}: another process is changing it"))
+        if self._overwrite:  # without scratch files of this job, and what another writer finishes
+            self._replaced = listing_of(place)
+        self._before = read_bytes(place / self._manifest_name).decode()
+        mark_alive(place, self.token)  # fails before any work if the directory cannot be written
 
     def __enter__(self) -> DirectoryCommit:
         return self
@@ -214,7 +218,15 @@ class DirectoryCommit:
         begun.__exit__(*problem)  # explains a full disk
 
     def name(self, part: str) -> str:
-        """Name of a part relative to the directory: ``segments/17`` is ``segments/<token>-17``."""
+        """Name of a part relative to the directory: ``segments/17`` is ``segments/<token>-17``.
+
+        A writer asks for it when the input is checked and the writing begins. The first call
+        therefore removes what earlier overwrites of a local directory left to its readers.
+        """
+        if self._replaced is not None:
+            listing, self._replaced = self._replaced, None
+            manifest = read_bytes(self.place / self._manifest_name)
+            remove_unnamed(self.place, listing, manifest, timedelta(0))
         folder, slash, last = part.rpartition("/")
         return f"{folder}{slash}{self.token}-{last}"
 

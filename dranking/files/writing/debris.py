@@ -18,16 +18,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from dranking.files.json_files import read_json
 from dranking.files.places import Place, is_local
-from dranking.files.reading import exists
 from dranking.files.requests import request
 from dranking.files.writing.names import (
-    GROUPS,
     MANIFEST_NAME,
     MANIFESTS,
     UNFINISHED,
-    is_in_segment,
     is_job_folder,
     is_left,
     names_in,
@@ -94,7 +90,7 @@ def missing_parts(place: Place, token: str, manifest: bytes, given: Iterable[str
     of the writer is written first, so that none of its parts is old for those who list the
     directory afterwards.
     """
-    _touch(place / _alive(token))
+    mark_alive(place, token)
     parts = [part for file in _files(place) if (part := part_of(file.name))]
     there = {name for name, its_token in parts if its_token == token}
     if there > {_alive(token)}:
@@ -103,8 +99,13 @@ def missing_parts(place: Place, token: str, manifest: bytes, given: Iterable[str
     return sorted(name for name in named if token in name and name not in there)
 
 
+def mark_alive(place: Place, token: str) -> None:
+    """Write a file of a writer, which shows that the writer may write and is at work."""
+    _touch(place / _alive(token))
+
+
 def forget_alive(place: Place, token: str) -> None:
-    """Delete the file that `missing_parts` wrote."""
+    """Delete the file of `mark_alive`."""
     _remove(place, [_alive(token)])
 
 
@@ -163,34 +164,21 @@ def remove_scratch(place: Place, grace: timedelta = GRACE) -> int:
 
 
 def remove_token(place: Place, token: str) -> None:
-    """Delete the parts of one writer, and groups if no other writer and no manifest needs them."""
-    files = _files(place)
-    _remove_all(place, files, [file.name for file in files if token_of(file.name) == token])
+    """Delete the parts of one writer."""
+    _remove(place, [file.name for file in _files(place) if token_of(file.name) == token])
 
 
 def is_debris(place: Place) -> bool:
     """Whether a folder of an object store holds what killed writers left, and nothing else."""
     if is_local(place):
         return False
-    names = {file.name for file in list_objects(place)}
-    groups = names & {*GROUPS}
-    if not all(map(is_left, names - groups)) or (groups and not any(map(is_in_segment, names))):
-        return False
-    return all(_is_bare_group(place / name) for name in sorted(groups))
+    return all(is_left(file.name) for file in list_objects(place))
 
 
 def is_of_parts(directory: Path) -> bool:
     """Whether a local directory holds a manifest and parts."""
     names = {file.name for file in _files(directory)}
     return MANIFEST_NAME in names and any(map(part_of, names))
-
-
-def _is_bare_group(place: Place) -> bool:
-    """Whether a ``zarr.json`` is that of a group without attributes, as data sets have it."""
-    try:
-        return bool(read_json(place) == {"attributes": {}, "zarr_format": 3, "node_type": "group"})
-    except (FileNotFoundError, ValueError):
-        return False
 
 
 def _remove_old(place: Place, listing: Listing, named: Set[str], grace: timedelta) -> int:
@@ -211,22 +199,8 @@ def _remove_old(place: Place, listing: Listing, named: Set[str], grace: timedelt
         if not grace or _is_old(files, limit)  # without grace, clocks do not matter
         for file in files
     ]
-    return _remove_all(place, listing.files, old)
-
-
-def _remove_all(place: Place, files: Iterable[StoredObject], names: list[str]) -> int:
-    """Delete files, and before these the groups if neither segments nor a manifest would be left.
-
-    So groups never lie alone, where nobody could tell whose they are, whenever this is killed. The
-    manifest is looked for now, since a writer may have finished after the files were listed.
-    """
-    left = {file.name for file in files} - {*names}
-    groups = [] if not names or any(map(is_in_segment, left)) else sorted(left & {*GROUPS})
-    if groups and any(exists(place / name) for name in sorted(MANIFESTS)):
-        groups = []
-    _remove(place, groups)
-    _remove(place, names)
-    return len(groups) + len(names)
+    _remove(place, old)
+    return len(old)
 
 
 def _folder_of_manifest(name: str) -> str | None:

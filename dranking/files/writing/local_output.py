@@ -74,12 +74,12 @@ def explained(target: Path) -> Iterator[None]:
 
 
 def _concerns(name: object, target: Path) -> bool:
-    """Whether a file name in an error is the target, its temporary, or a file in the temporary."""
+    """Whether a file name in an error is the target, its temporary, or a file in one of them."""
     if not isinstance(name, str | os.PathLike):
         return False
     path = Path(name)
     hidden = str(target.with_name(f".{target.name}."))
-    return path == target or str(path).startswith(hidden)
+    return target in (path, *path.parents) or str(path).startswith(hidden)
 
 
 def _make_parent(target: Path) -> None:

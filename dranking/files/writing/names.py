@@ -6,10 +6,7 @@ A directory of the project holds
 - *parts*, with the token of their writer in the name: ``segments/TOKEN-000017/...``,
   ``TOKEN-index.parquet``, ``part-000017-TOKEN.parquet``, ``TOKEN/NAME.npy``; scratch files,
   ``scratch/TOKEN-...``, and markers, ``.TOKEN-alive``, are parts as well, and so are manifests that
-  were replaced, ``.DIGEST-manifest.json``, of which workers of an open reader are still in need;
-- *groups*, which show a data set to other readers of Zarr: ``zarr.json``. Every writer puts the
-  same bytes there, behind its parts, and they are deleted before the last parts, so that groups
-  never lie in a folder without manifest and without segments.
+  were replaced, ``.DIGEST-manifest.json``, of which workers of an open reader are still in need.
 
 In a directory of the project, whatever has a token at the place of a part is one (`part_of`). In a
 folder without manifest, which may be anybody's, a file counts only if the project writes such
@@ -45,9 +42,6 @@ SUCCESS_NAME = "_SUCCESS"
 pass over names that begin with an underscore, and wait for this one."""
 
 MANIFESTS = frozenset({MANIFEST_NAME, SUCCESS_NAME})
-
-GROUPS: Final = ("zarr.json", "segments/zarr.json")
-"""Files of a data set that have no token."""
 
 SCRATCH_FOLDER = "scratch"
 """Folder for the scratch files of the jobs that write a directory, inside the directory."""
@@ -105,7 +99,7 @@ def token_of(name: str) -> str | None:
 
 
 def is_left(name: str) -> bool:
-    """Whether a writer puts a file of this path into an object store, groups apart."""
+    """Whether a writer puts a file of this path into an object store."""
     return _LEFT.fullmatch(name) is not None
 
 

@@ -163,7 +163,7 @@ def decoder(trial: Trial) -> Iterator[Figure]:
     data = StoredDataset(path)
     (entry,) = [data.index.entry(0)]
     ends = np.cumsum([0, *(block.n_documents for block in entry.blocks)]).tolist()
-    arrays = {"(b) zarr, shards": zarr.open_array(data.path / entry.name / "features")}
+    arrays = {"(b) zarr, shards": zarr.open_array(data.path / entry.name / "arrays/features")}
     plain = trial.made("segment in plain chunks", partial(plain_copy, *arrays.values()))
     arrays["(a) zarr, plain chunks"] = zarr.open_array(plain)
     for what, (first, last, columns) in PARTS.items():

@@ -116,7 +116,7 @@ def test_labels_go_to_their_documents_and_features_are_not_read(
 def test_features_are_links_or_copies(counts, tmp_path, monkeypatch):
     data = write_dataset(made_blocks(), tmp_path / "data.zarr")
     found = label_dataset(counts, data, tmp_path / "linked.zarr", GIVEN)
-    (file,) = (tmp_path / "linked.zarr").glob("segments/*/features/c/0/0")
+    (file,) = (tmp_path / "linked.zarr").glob("segments/*/arrays/features/c/0/0")
     assert file.stat().st_nlink == 2
 
     def no_links(*_):
@@ -124,7 +124,7 @@ def test_features_are_links_or_copies(counts, tmp_path, monkeypatch):
 
     monkeypatch.setattr(links.os, "link", no_links)
     copied = label_dataset(counts, data, tmp_path / "copied.zarr", GIVEN)
-    (file,) = (tmp_path / "copied.zarr").glob("segments/*/features/c/0/0")
+    (file,) = (tmp_path / "copied.zarr").glob("segments/*/arrays/features/c/0/0")
     assert file.stat().st_nlink == 1
     remote = label_dataset(counts, data, "memory://labels/remote.zarr", GIVEN)
     again = label_dataset(counts, remote.dataset, "memory://labels/again.zarr", GIVEN)

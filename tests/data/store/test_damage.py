@@ -41,10 +41,10 @@ def two(original, tmp_path):
 
 def test_a_missing_object_is_an_error_and_never_fill_values(two):
     name = segments(two)[1].name
-    (segments(two)[1] / "features/c/0/0").unlink()
+    (segments(two)[1] / "arrays/features/c/0/0").unlink()
     dataset = StoredDataset(two)
     assert dataset.block(7).n_documents == 3
-    message = rf"segment segments/{name} of .*features/c/0/0 is missing.*copy, or ingest the data a"
+    message = rf"segment segments/{name} of \S+ is damaged: \S+/features/c/0/0 is missing. Restore"
     with pytest.raises(DataError, match=message):
         dataset.block(8)
     assert dataset.block(8, np.array([], int)).n_documents == 3
@@ -92,7 +92,7 @@ def test_flipped_bits_of_the_manifest_and_the_index_are_found(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["features/c/0/0", "documents.parquet", "queries.parquet", "chunks.parquet"]
+    "name", ["arrays/features/c/0/0", "documents.parquet", "queries.parquet", "chunks.parquet"]
 )
 @pytest.mark.parametrize("damage", ["cut", "empty", "missing", "directory"])
 def test_other_damage_to_files(two, name, damage):
@@ -130,11 +130,11 @@ def test_a_whole_file_of_another_segment_is_found(two, name):
 def test_chunks_that_changed_places_are_found(tmp_path):
     features = np.random.default_rng(0).random((3, 64), np.float32)
     path = write_dataset([simple_block(64, features=features)], tmp_path / "data").path
-    file = segments(path)[0] / "features/c/0/0"
+    file = segments(path)[0] / "arrays/features/c/0/0"
     content = file.read_bytes()
     n = (len(content) - 36) // 2  # two chunks and the index of the shard
     file.write_bytes(content[n : 2 * n] + content[:n] + content[2 * n :])
-    with pytest.raises(DataError, match=r"features/c/0/0 .*checksum"):
+    with pytest.raises(DataError, match=r"arrays/features/c/0/0 .*checksum"):
         StoredDataset(path).block(0)
 
 

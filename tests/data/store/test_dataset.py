@@ -143,7 +143,7 @@ def test_fingerprint_needs_no_data(written):
 
 
 def test_query_ids_need_no_features(written):
-    for folder in written.glob("segments/*/features"):
+    for folder in written.glob("segments/*/arrays/features"):
         shutil.rmtree(folder)
     assert StoredDataset(written).query_ids().to_pylist() == [10, 11, 20, 21]
 
@@ -215,9 +215,13 @@ def test_a_pickle_is_the_data_set_that_was_opened_until_its_files_are_gone(writt
     write_dataset([simple_block(70, first_id=500)], written, append=True)
     assert pickle.loads(pickled).block(0).n_documents
     directory_dataset._kept_open.clear()
+    without_index = pickle.loads(pickled)
+    assert without_index.manifest
+    directory_dataset._kept_open.clear()
     clean(written, 0)
-    with pytest.raises(DataError, match="was changed since it was opened"):
-        _ = pickle.loads(pickled).blocks
+    for later in (without_index, pickle.loads(pickled)):
+        with pytest.raises(DataError, match="was changed since it was opened"):
+            _ = later.blocks
 
 
 @pytest.mark.parametrize(
@@ -265,7 +269,7 @@ def test_a_full_disk_leaves_the_old_state(tmp_path, monkeypatch):
     opened = Path.open
 
     def no_space(file, mode="r", *others):
-        if "w" in mode and file.match("*-000001*/features/c/0/0"):
+        if "w" in mode and file.match("*-000001*/arrays/features/c/0/0"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
         return opened(file, mode, *others)
 

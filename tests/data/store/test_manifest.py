@@ -31,8 +31,8 @@ def test_no_data_set(tmp_path):
         (b"[" * 100_000, "damaged, not JSON"),
         (b"[]", "not the manifest of a data set"),
         (b'{"format": "dranking-model"}', "not the manifest of a data set"),
-        (b'{"format": "dranking-dataset", "schema_version": 4}', "newer.*upgrade dranking"),
-        (b'{"format": "dranking-dataset", "schema_version": 2}', "older.*ingest the data anew"),
+        (b'{"format": "dranking-dataset", "schema_version": 5}', "newer.*upgrade dranking"),
+        (b'{"format": "dranking-dataset", "schema_version": 3}', "older.*ingest the data anew"),
         (b'{"format": "dranking-dataset"}', "damaged, the entry 'digest' is missing"),
     ],
 )

@@ -134,7 +134,7 @@ def test_other_readers_of_zarr_open_the_url(place):
     blocks = blocks_of(2)
     dataset = write_dataset(blocks, place)
     name = dataset.index.entry(0).name
-    array = zarr.open_group(place, mode="r")[f"{name}/features"]
+    array = zarr.open_group(f"{place}/{name}/arrays", mode="r")["features"]
     expected = np.concatenate([block.features for block in blocks]).T
     np.testing.assert_array_equal(array[:], expected)
 
@@ -144,7 +144,7 @@ def test_damage_behind_a_url_names_the_segment(damage):
     place = f"memory://{secrets.token_hex(4)}/data.zarr"
     dataset = write_dataset(blocks_of(2), place)
     name = dataset.index.entry(0).name
-    target = as_place(place) / name / "features/c/0/0"
+    target = as_place(place) / name / "arrays/features/c/0/0"
     content = target.fs.cat_file(target.path)
     target.fs.rm_file(target.path)
     if damage == "flipped":
@@ -163,7 +163,7 @@ def test_a_chunk_that_came_damaged_is_fetched_once_more(monkeypatch):
 
     def damaged_once(self, path, start=None, end=None, **options):
         content = plain(self, path, start, end, **options)
-        if "features/c" in path and path not in bad:
+        if "arrays/features/c" in path and path not in bad:
             bad.append(path)
             return bytes([content[0] ^ 1]) + content[1:]
         return content

@@ -1,5 +1,6 @@
 """Other readers of Zarr read the arrays of a data set."""
 
+import os
 from itertools import pairwise
 
 import dask.array
@@ -19,18 +20,31 @@ from tests.data.store.blocks import assert_same, simple_block
 
 
 def arrays_of(path):
-    """The arrays of the only segment, found as a stranger finds them."""
-    segments = zarr.open_group(path, mode="r")["segments"]
-    ((_, segment),) = segments.groups()
-    return segment
+    """The arrays of the only segment, found as a stranger finds them: all that is there is Zarr."""
+    (folder,) = path.glob("segments/*/arrays")
+    group = zarr.open_group(folder, mode="r", use_consolidated=False)
+    assert {*os.listdir(folder)} == {"zarr.json", *group.array_keys()}
+    consolidated = zarr.open_group(folder, mode="r", use_consolidated=True)
+    first, second = ({k: str(v.metadata) for k, v in g.arrays()} for g in (consolidated, group))
+    assert first == second
+    return folder, group
 
 
-@pytest.mark.filterwarnings("ignore:Object at .* is not recognized as a component of a Zarr")
+def test_xarray_reads_the_same_without_a_warning(tmp_path):
+    xarray = pytest.importorskip("xarray")
+    write_dataset([simple_block(70)], tmp_path / "data")
+    folder, group = arrays_of(tmp_path / "data")
+    found = xarray.open_zarr(folder)["features"]
+    assert found.dims == ("feature", "document")
+    np.testing.assert_array_equal(found.values, group["features"][:])
+
+
 def test_other_zarr_readers_read_the_same(tmp_path):
     many = np.random.default_rng(0).random((9_000, 70), np.float32)
     dense = simple_block(70, sizes=(5_000, 4_000), features=many)
     path = write_dataset([dense], tmp_path / "dense").path
-    array = arrays_of(path)["features"]
+    folder, group = arrays_of(path)
+    array = group["features"]
     assert array.chunks == (32, 4_096)
     assert array.shards == (96, 12_288)
     assert array.metadata.dimension_names == ("feature", "document")
@@ -42,12 +56,12 @@ def test_other_zarr_readers_read_the_same(tmp_path):
         "Crc32cCodec",
     ]
     np.testing.assert_array_equal(array[:], many.T)
-    part = dask.array.from_zarr(str(path), component=array.path)[5:9, 100:5_000]
+    part = dask.array.from_zarr(folder / "features")[5:9, 100:5_000]
     np.testing.assert_array_equal(part.compute(scheduler="sync"), many.T[5:9, 100:5_000])
 
     features = sparse.random_array((3, 500_000), density=0.4, rng=1, dtype=np.float32).tocsr()
     write_dataset([simple_block(features=features)], tmp_path / "sparse")
-    segment = arrays_of(tmp_path / "sparse")
+    _, segment = arrays_of(tmp_path / "sparse")
     for name, dtype in (("indptr", "int64"), ("indices", "int32"), ("data", "float32")):
         assert segment[name].dtype == dtype
         np.testing.assert_array_equal(segment[name][:], getattr(features, name))

@@ -28,6 +28,11 @@ def names_in(folder):
     return sorted(os.listdir(folder))
 
 
+def everything_in(folder):
+    """Files in a folder, by their paths in it."""
+    return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
+
+
 def run_python(program, *arguments):
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],

@@ -15,12 +15,11 @@ from upath import UPath
 import dranking as dr
 from dranking.data.store.segment_writer import write_segment
 from dranking.data.store.write_dataset import commit_dataset
-from dranking.errors import TryAgainError, UsageError
+from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.files.places import is_local
 from dranking.files.writing import debris
 from dranking.files.writing.clean import clean
 from dranking.files.writing.commit import begin_directory
-from dranking.files.writing.names import GROUPS
 
 WEEK = 7 * 24 * 3600.0
 MANIFEST = b'{"format": "dranking-test", "parts": "%s"}'
@@ -159,7 +158,7 @@ def test_a_writer_that_ends_while_the_place_is_cleaned_loses_nothing(place, monk
     assert (place / commit.name("parts/2")).read_bytes() == b"two"
 
 
-def test_a_data_set_that_is_finished_while_debris_is_cleaned_keeps_its_groups(monkeypatch):
+def test_a_data_set_that_is_finished_while_debris_is_cleaned_is_whole(monkeypatch):
     """Killed right before its manifest, and run again after the files were listed."""
     place = place_of("store", None)
     dr.write_dataset(blocks(0), place)
@@ -173,7 +172,6 @@ def test_a_data_set_that_is_finished_while_debris_is_cleaned_keeps_its_groups(mo
 
     monkeypatch.setattr("dranking.files.writing.clean.marked_listing", finishing)
     assert clean(place, 0.0) > 0
-    assert {*GROUPS} <= {*names(place)}
     assert dr.open_dataset(place).block(0).features.shape == (12, 3)
 
 
@@ -183,17 +181,13 @@ GROUP = {
     "a1b2c3d4e5f60718/c/0/0": b"values",
 }
 SEGMENT = {"segments/a1b2c3d4e5f60718-000000/values/c/0": b"values"}
-BARE = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
 
 
 @pytest.mark.parametrize(
     "files",
     [
         GROUP,
-        {**GROUP, "zarr.json": BARE},
         {**SEGMENT, "zarr.json": GROUP["zarr.json"]},
-        {**SEGMENT, "zarr.json": BARE, "segments/zarr.json": b"no JSON"},
-        {"zarr.json": BARE, "a1b2c3d4e5f60718-index.parquet": b"rows"},
         {"4bf92f3577b34da6/span.json": b"{}", "00f067aa0ba902b7/span.json": b"{}"},
         {"4bf92f3577b34da6/values/0.npy": b""},
         {"4bf92f3577b34da6-notes": b"", ".4bf92f3577b34da6-hidden": b""},
@@ -233,3 +227,19 @@ def test_an_open_reader_reads_on_while_an_overwrite_is_cleaned(tmp_path, kind):
     assert reader.block(0).features.shape == (12, 3)
     assert clean(place, 0.0) > 0
     assert dr.open_dataset(place).block(0).features.shape == (12, 3)
+    with pytest.raises(DataError, match=r"^\S+/data: was changed since it was opened"):
+        reader.block(0)
+
+
+def test_a_directory_of_another_kind_keeps_nothing_of_the_one_before(tmp_path):
+    dr.write_dataset(blocks(0), tmp_path / "data")
+    reader = dr.open_dataset(tmp_path / "data")
+    rows = dr.from_arrays(np.arange(24.0).reshape(-1, 2), np.arange(12) % 2, np.arange(12) // 4)
+    dr.build_statistics(rows, tmp_path / "data", overwrite=True)
+    assert reader.block(0).n_documents
+    dr.build_statistics(rows, tmp_path / "fresh")
+    assert clean(tmp_path / "data", 0.0) > 0
+    found, fresh = (names(tmp_path / name) for name in ("data", "fresh"))
+    assert [name[-8:] for name in found] == [name[-8:] for name in fresh]
+    with pytest.raises(DataError, match=r"^\S+/data: was changed since it was opened"):
+        reader.block(0)

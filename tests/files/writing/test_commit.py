@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dranking.errors import DataError, UsageError
-from dranking.files.writing import local_output
+from dranking.files.writing import commit, local_output
 from dranking.files.writing.atomic_files import atomic_path, atomic_write, new_folder, put_part
 from dranking.files.writing.clean import clean
 from dranking.files.writing.commit import begin_directory, new_directory
@@ -18,6 +18,7 @@ from dranking.ingestion.open import open_dataset
 from tests.files.writing.directories import (
     OURS,
     content_of,
+    everything_in,
     make_directory,
     names_in,
     run_python,
@@ -131,6 +132,62 @@ def test_a_folder_without_the_right_to_write_is_named(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="/out: cannot be written, Permission denied"):
         begin_directory(tmp_path / "out")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["open", "mkdir"])
+def test_a_directory_of_parts_without_the_right_to_write_is_named(tmp_path, monkeypatch, name):
+    """Before any work where no file can be written; later where a worker cannot make its folder."""
+    with begin_directory(tmp_path / "data") as writer:
+        writer.add("parts/1").write_bytes(b"1")
+        writer.finish(OURS.encode())
+
+    def overwritten():
+        with begin_directory(tmp_path / "data", overwrite=True) as writer:
+            assert name != "open"
+            with new_folder(writer.root, writer.name("segments/1")):
+                pass
+
+    refuse_access(monkeypatch, name, tmp_path / "data")
+    with pytest.raises(UsageError, match="/data: cannot be written, Permission denied"):
+        overwritten()
+    monkeypatch.undo()
+    assert "manifest.json" in everything_in(tmp_path / "data")
+
+
+def test_the_lock_ends_where_the_writer_cannot_begin(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "No space left")
+
+    with begin_directory(tmp_path / "data") as writer:
+        writer.add("parts/1").write_bytes(b"1")
+        writer.finish(OURS.encode())
+    monkeypatch.setattr(commit, "mark_alive", refuse)
+    with pytest.raises(UsageError, match="No space left") as kept:
+        begin_directory(tmp_path / "data", overwrite=True)
+    monkeypatch.undo()
+    with begin_directory(tmp_path / "data", overwrite=True) as writer:
+        writer.finish(OURS.encode())
+    assert kept.value
+
+
+def test_a_refused_input_leaves_what_was_replaced_before_to_its_readers(tmp_path):
+    for token in ("1", "2"):
+        with begin_directory(tmp_path / "data", overwrite=token == "2") as writer:
+            part = writer.name("parts/1")
+            (writer.root / "parts").mkdir(exist_ok=True)
+            (writer.root / part).write_bytes(b"")
+            manifest = {"format": "dranking-test", "part": part}
+            writer.finish(json.dumps(manifest).encode())
+    before = everything_in(tmp_path / "data")
+    with (
+        pytest.raises(ValueError, match="refused"),
+        begin_directory(tmp_path / "data", overwrite=True),
+    ):
+        raise ValueError("refused")
+    assert everything_in(tmp_path / "data") == before
+    with begin_directory(tmp_path / "data", overwrite=True) as writer:
+        writer.name("parts/1")
+        assert len(everything_in(tmp_path / "data")) < len(before)
 
 
 def test_a_folder_without_the_right_to_enter_is_named(tmp_path, monkeypatch):
