@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from scipy import sparse
 
+from dranking.data.affine_scalings import Affine, BlockScaling, check_width
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.column_constants import ColumnConstants
-from dranking.data.transforms import BlockScaling, Form, Hinge, Quantile, Standard, check_width
+from dranking.data.transforms import Form, Hinge, Quantile
 from dranking.errors import DataError
 
 Array = NDArray[np.float64]
@@ -118,7 +119,7 @@ class ColumnForms(BlockScaling):
         for place, form in enumerate(forms):
             # Forms that are not fitted, and hinges, are applied to all their columns at once.
             kind = "raw" if form is None else form.kind
-            alone = isinstance(form, Standard | Quantile)
+            alone = isinstance(form, Affine | Quantile)
             together.setdefault(place if alone else kind, []).append(place)
         parts = {}
         for places in together.values():

@@ -20,7 +20,7 @@ from dranking.data.transforms import Form, Hinge
 from dranking.errors import DataError, UsageError
 
 FormName: TypeAlias = Literal[
-    "raw", "query-minmax", "standard", "log", "rank", "quantile", "hinge", "product"
+    "raw", "query-minmax", "standard", "minmax", "log", "rank", "quantile", "hinge", "product"
 ]
 
 PRODUCT: Final = "product"
@@ -46,7 +46,7 @@ def with_forms(
     Parameters
     ----------
     dataset
-        Raw data; "standard", "quantile" and "hinge" read all of its blocks once each.
+        Raw data; "standard", "minmax", "quantile" and "hinge" read all of its blocks once each.
     forms
         "raw", "hinge" and the names of scalings; see `dranking.data.transforms`.
     map_blocks

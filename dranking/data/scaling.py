@@ -2,7 +2,7 @@
 
 A fit has two parts, so that it can run anywhere: a summary of one block (`feature_moments`,
 `feature_sketch`), and the scaling from the summaries of all blocks, in order (`standard_of`,
-`quantile_of`).
+`minmax_of`, `quantile_of`).
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.affine_scalings import MinMax, Standard
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import ColumnForms, Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
 from dranking.data.steps import check_none_filled_within
-from dranking.data.transforms import Form, Log, Quantile, QueryMinMax, QueryRank, Standard
+from dranking.data.transforms import Form, Log, Quantile, QueryMinMax, QueryRank
 from dranking.errors import DataError, UsageError
 
-Normalize: TypeAlias = Literal["none", "query-minmax", "standard", "log", "rank", "quantile"]
+Normalize: TypeAlias = Literal[
+    "none", "query-minmax", "standard", "minmax", "log", "rank", "quantile"
+]
 
 UNFITTED: dict[str, type[QueryMinMax | QueryRank | Log]] = {
     "query-minmax": QueryMinMax,
@@ -47,9 +50,9 @@ def scaled(dataset: Dataset, normalize: Normalize, map_blocks: MapBlocks = block
     Parameters
     ----------
     dataset
-        The data set; "standard" and "quantile" read all of its blocks once.
+        The data set; "standard", "minmax" and "quantile" read all of its blocks once.
     normalize
-        "none", "query-minmax", "standard", "log", "rank" or "quantile".
+        "none", "query-minmax", "standard", "minmax", "log", "rank" or "quantile".
     map_blocks
         Reads the blocks for a fit.
 
@@ -93,8 +96,9 @@ def fit_scaling(
     dataset: Dataset, normalize: Normalize, map_blocks: MapBlocks = blocks_here
 ) -> Form:
     """The scaling of a name for a data set, with the parameters and errors of `scaled`."""
-    if normalize == "standard":
-        return standard_of(map_blocks(feature_moments, dataset), sparse=dataset.is_sparse)
+    if normalize in FROM_MOMENTS:
+        moments = map_blocks(feature_moments, dataset)
+        return FROM_MOMENTS[normalize](moments, sparse=dataset.is_sparse)
     if normalize in UNFITTED:
         scaling = UNFITTED[normalize]()
         if dataset.is_sparse:
@@ -109,7 +113,7 @@ def fit_scaling(
     if dataset.is_sparse:
         raise DataError(
             "quantile scaling would fill in the zeros of sparse features; "
-            "scale with 'standard' or 'log', or store the data dense."
+            "scale with 'standard', 'minmax' or 'log', or store the data dense."
         )
     return quantile_of([sketch_of(dataset, map_blocks)])
 
@@ -180,6 +184,30 @@ def standard_of(blocks: Iterable[FeatureMoments], *, sparse: bool) -> Standard:
     scale = np.where(total.low < total.high, deviation, 1.0)
     mean = None if sparse else tuple(total.mean.tolist())
     return Standard(mean=mean, scale=tuple(np.where(scale > 0, scale, 1.0).tolist()))
+
+
+def minmax_of(blocks: Iterable[FeatureMoments], *, sparse: bool) -> MinMax:
+    """The min-max scaling from the moments of the blocks of a data set.
+
+    Parameters
+    ----------
+    blocks
+        Moments of every block; at least one.
+    sparse
+        Whether the features are sparse; their minima are then not subtracted.
+    """
+    total = reduce(merged_moments, blocks)
+    low, high = (np.where(total.n > 0, edge, 0.0) for edge in (total.low, total.high))
+    if sparse:
+        low, high = np.zeros_like(low), high - low
+    return MinMax(low=tuple(low.tolist()), high=tuple(high.tolist()))
+
+
+FROM_MOMENTS: dict[str, Callable[..., Standard | MinMax]] = {
+    "standard": standard_of,
+    "minmax": minmax_of,
+}
+"""Scalings that are fitted to the moments of the features, by name."""
 
 
 def feature_moments(block: QueryBlock) -> FeatureMoments:

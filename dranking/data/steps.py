@@ -253,7 +253,7 @@ def check_none_filled_within(
         raise DataError(
             f"missing values of {len(both)} feature(s) were filled, and features are scaled by the "
             f"other values of their query, which a filled value would move: {listed(both)}. "
-            "Leave these features out, or take the scaling log, standard or quantile."
+            "Leave these features out, or take the scaling log, standard, minmax or quantile."
         )
 
 

@@ -1,11 +1,11 @@
 """Scalings of single features; `column_forms` has what data sets and models record of them.
 
 A scaling computes in float64 and stores float32, so that values scaled on the way equal stored
-scaled values in every bit. `Log`, `Standard`, `Quantile` and `Hinge` look at a document alone.
-`Standard`, `Quantile` and the knots of `Hinge` are fitted to the documents of all queries, so the
-held-out query of a leave-query-out error has taken part in this fit. `QueryMinMax` and `QueryRank`
-look at all documents of the query: a list of other candidates, such as a rescoring window of
-another depth than the training lists, changes their values.
+scaled values in every bit. `Log`, `Standard`, `MinMax`, `Quantile` and `Hinge` look at a document
+alone. `Standard`, `MinMax`, `Quantile` and the knots of `Hinge` are fitted to the documents of all
+queries, so the held-out query of a leave-query-out error has taken part in this fit. `QueryMinMax`
+and `QueryRank` look at all documents of the query: a list of other candidates, such as a rescoring
+window of another depth than the training lists, changes their values.
 """
 
 from __future__ import annotations
@@ -13,52 +13,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal, Self, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PositiveFloat, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
+from dranking.data.affine_scalings import BlockScaling, MinMax, Standard, check_width
 from dranking.data.blocks import QueryBlock
-from dranking.errors import DataError
 
 Array = NDArray[np.float64]
-
-
-class BlockScaling(BaseModel):
-    """A scaling of the features of a block.
-
-    Attributes
-    ----------
-    keeps_zeros
-        Whether a value of 0 stays 0, so that sparse features stay sparse.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    keeps_zeros: ClassVar[bool] = False
-    kind: str
-
-    @property
-    def of_query(self) -> bool:
-        """Whether the values of a document depend on the other documents of its query."""
-        return False
-
-    @property
-    def n_features(self) -> int | None:
-        """Number of features that the scaling is fitted to; None if it serves any features."""
-        return None
-
-    def named(self, feature: str, origin: float = 0.0) -> str:
-        """The name of this form of a feature from which an origin was subtracted before."""
-        return f"{self.kind}({feature})"
-
-    def check_sparse(self) -> None:
-        """Raise DataError unless the scaling keeps the zeros of sparse features."""
-        if not self.keeps_zeros:
-            raise DataError(
-                f"{self.kind} scaling would fill in the zeros of sparse features; "
-                "scale with 'standard' or 'log', or store the data dense."
-            )
 
 
 class _WithinQuery(BlockScaling):
@@ -136,61 +100,6 @@ class Log(BlockScaling):
         wide = values.astype(np.float64)
         values[...] = np.copysign(np.log1p(np.abs(wide)), wide)
         return block.with_features(features)
-
-
-class Standard(BlockScaling):
-    """Subtract each feature's mean, and divide by its standard deviation, over all documents.
-
-    The mean of sparse data is not subtracted (`mean` is None). This does not change rankings within
-    a query. A constant feature has scale 1.
-
-    Attributes
-    ----------
-    mean, scale
-        One number per feature of the data set, in its column order.
-    """
-
-    keeps_zeros: ClassVar[bool] = True
-    kind: Literal["standard"] = "standard"
-    mean: tuple[FiniteFloat, ...] | None
-    scale: tuple[Annotated[PositiveFloat, FiniteFloat], ...]
-
-    @model_validator(mode="after")
-    def _check(self) -> Standard:
-        if self.mean is not None and len(self.mean) != len(self.scale):
-            raise ValueError(f"{len(self.scale)} scales, but {len(self.mean)} means")
-        return self
-
-    @property
-    def n_features(self) -> int:
-        """Number of features that the scaling is fitted to."""
-        return len(self.scale)
-
-    def restricted(self, columns: NDArray[np.intp]) -> Standard:
-        """The scaling restricted to the features at `columns`, in that order."""
-        return Standard(
-            mean=None if self.mean is None else tuple(self.mean[i] for i in columns),
-            scale=tuple(self.scale[i] for i in columns),
-        )
-
-    def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
-        """The scaled block; `columns` are the data set's features that the block holds."""
-        take = slice(None) if columns is None else columns
-        scale = np.asarray(self.scale)[take]
-        check_width(self.kind, len(scale), block)
-        if block.is_sparse:
-            if self.mean is not None:
-                raise DataError(
-                    "this standard scaling subtracts a mean, which would fill in the zeros of "
-                    "sparse features; fit it on sparse data, or store the data dense."
-                )
-            features = block.features.copy()
-            features.data = (features.data / scale[features.indices]).astype(np.float32)
-            return block.with_features(features)
-        mean = np.zeros(len(scale)) if self.mean is None else np.asarray(self.mean)[take]
-        scaled = np.empty_like(block.features)
-        np.divide(block.features - mean, scale, out=scaled, casting="same_kind")
-        return block.with_features(scaled)
 
 
 class Quantile(BlockScaling):
@@ -326,15 +235,6 @@ class Hinge(BlockScaling):
         return block.with_features(scaled)
 
 
-def check_width(kind: str, n_features: int, block: QueryBlock) -> None:
-    """Raise DataError unless a block has as many features as a scaling is for."""
-    if n_features != block.n_features:
-        raise DataError(
-            f"the {kind} scaling was made for {n_features} features, "
-            f"the data has {block.n_features}; give data with the same features."
-        )
-
-
 def _shares_below(values: NDArray[np.float32]) -> Array:
     """Share of the rows with a smaller value, plus half the share of those with an equal value.
 
@@ -353,5 +253,5 @@ def _shares_below(values: NDArray[np.float32]) -> Array:
     return shares
 
 
-Form: TypeAlias = QueryMinMax | QueryRank | Log | Standard | Quantile | Hinge
+Form: TypeAlias = QueryMinMax | QueryRank | Log | Standard | MinMax | Quantile | Hinge
 """A scaling of single features."""

@@ -27,12 +27,12 @@ from dranking.data.filling import (
 )
 from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
 from dranking.data.scaling import (
+    FROM_MOMENTS,
     UNFITTED,
     FeatureMoments,
     feature_sketch,
     leaving_indicators,
     quantile_of,
-    standard_of,
 )
 from dranking.data.steps import (
     Filling,
@@ -122,7 +122,8 @@ def fit(request: Request, plan: Plan, shared: Task, before: StoredDataset | None
         return _fitted(request, plan, shared, columns, added)
     is_new = rows.null != "error" and (columns.constants is None or columns.constants is origins)
     found = None
-    if (is_new and (rows.null != "zero" or rows.null_indicator)) or request.normalize == "standard":
+    of_moments = request.normalize in FROM_MOMENTS
+    if (is_new and (rows.null != "zero" or rows.null_indicator)) or of_moments:
         summary = partial(_counted, grouped=is_new and rows.null_indicator)
         found = reduce(_both, measured(request.executor, plan, shared, summary, _both))
     if is_new:
@@ -236,13 +237,13 @@ def _scalings(
     """The scalings that the caller asks for, fitted to the data with its missing values filled."""
     if request.normalize == "none":
         return ()
-    if request.normalize == "standard" and found is not None:
+    if request.normalize in FROM_MOMENTS and found is not None:
         n_documents, moments = found[0], found[1].moments
         if columns.sources is not None:
             moments = FeatureMoments(*(each[columns.sources] for each in moments))
         if columns.constants is not None:
             moments = filled_moments(moments, columns.constants.values, n_documents)
-        return (standard_of([moments], sparse=plan.is_sparse),)
+        return (FROM_MOMENTS[request.normalize]([moments], sparse=plan.is_sparse),)
     if request.normalize == "quantile":
         return (_fit_quantile(request.executor, plan, shared, how),)
     scaling = UNFITTED[request.normalize]()
@@ -267,7 +268,7 @@ def _fit_quantile(executor: Executor, plan: Plan, shared: Task, filling: Filling
     if plan.is_sparse:
         raise DataError(
             "quantile scaling would fill in the zeros of sparse features; "
-            "scale with 'standard' or 'log', or store the data dense."
+            "scale with 'standard', 'minmax' or 'log', or store the data dense."
         )
     capacity = sketch_capacity(plan.n_documents, len(plan.feature_names))
     sketch = partial(feature_sketch, capacity=capacity)

@@ -98,8 +98,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         - ``eta0``, for ``spd`` and ``lcra``: first step length; None means the length that follows
           from the data. A setting whose training diverges in at least one fold causes a warning and
           is never chosen.
-        - ``normalize``: scaling of the features, "none", "query-minmax", "standard", "log", "rank"
-          or "quantile". The chosen model records its scaling.
+        - ``normalize``: scaling of the features, "none", "query-minmax", "standard", "minmax",
+          "log", "rank" or "quantile". The chosen model records its scaling.
         - ``forms``, for ``greedy-rankrls``: sets of forms of each feature, as in ``["raw,log"]``;
           without ``regularization``, the default search tries these sets alone.
     validation

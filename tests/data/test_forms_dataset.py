@@ -56,6 +56,9 @@ def stored(view, tmp_path_factory):
 def test_columns_are_the_forms_of_one_feature_after_the_other(view):
     expected = ("size", "log(size)", "clicks", "log(clicks)", "age", "log(age)")
     assert with_forms(raw_data(), ["raw", "log"]).feature_names == expected
+    least, most = X.min(axis=0), X.max(axis=0)
+    found = whole(with_forms(raw_data(), ["minmax"]))
+    np.testing.assert_allclose(found, (X - least) / (most - least), rtol=1e-5, atol=1e-7)
     for place, form in enumerate(FORMS):
         alone = raw_data() if form == "raw" else scaled(raw_data(), form)
         np.testing.assert_array_equal(whole(view)[:, place :: len(FORMS)], whole(alone))

@@ -6,11 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy import sparse, stats
-from sklearn.preprocessing import QuantileTransformer
+from sklearn.preprocessing import MinMaxScaler, QuantileTransformer
 
 from dranking.data import quantile_sketch
+from dranking.data.affine_scalings import MinMax
 from dranking.data.quantile_sketch import QuantileSketch
-from dranking.data.scaling import fit_scaling, quantile_of, scaled
+from dranking.data.scaling import feature_moments, fit_scaling, minmax_of, quantile_of, scaled
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset
 from dranking.data.tables.in_memory import from_arrays
@@ -65,6 +66,34 @@ def test_standard_of_sparse_data_has_no_mean(X, there, max_documents):
     view = scaled(dataset_of(sparse.csr_array(X), max_documents), "standard")
     expected = (X / np.array(fitted.scale)).astype(np.float32)
     np.testing.assert_array_equal(values_of(view), expected)
+
+
+@given(VALUES, npst.arrays(bool, (12, 3)), st.integers(1, 12), st.booleans())
+def test_minmax_is_that_of_scikit_learn(X, there, max_documents, is_sparse):
+    """Also of missing values; the minimum of sparse data is not subtracted."""
+    X[:, 2] = X[0, 2]
+    if is_sparse:
+        X = sparse.csr_array(X * there)
+    data = dataset_of(X, max_documents)
+    view = scaled(data, "minmax")
+    X = X.toarray() if is_sparse else X
+    scaler = MinMaxScaler().fit(X.astype(np.float64))
+    expected = scaler.transform(X.astype(np.float64)) if not is_sparse else X * scaler.scale_
+    np.testing.assert_allclose(values_of(view), expected, rtol=1e-6, atol=1e-7)
+    [fitted] = view.transforms
+    if not is_sparse:
+        assert fitted.low == tuple(X.min(axis=0).tolist())
+        assert fitted.high == tuple(X.max(axis=0).tolist())
+
+
+def test_minmax_counts_no_missing_values():
+    X = np.array([[1.0, np.nan], [np.nan, np.nan], [3.0, np.nan]], dtype=np.float32)
+    blocks = [
+        from_arrays(np.zeros((1, 2)), [0], [0]).block(0).with_features(X[i : i + 1])
+        for i in range(3)
+    ]
+    moments = [feature_moments(block) for block in blocks]
+    assert minmax_of(moments, sparse=False) == MinMax(low=(1.0, 0.0), high=(3.0, 0.0))
 
 
 def test_blocks_left_empty_count_nothing():
@@ -135,7 +164,7 @@ def test_sparse_data_is_refused(normalize):
         scaled(data, normalize)
 
 
-NORMALIZE = ["none", "standard", "query-minmax", "log", "rank", "quantile"]
+NORMALIZE = ["none", "standard", "minmax", "query-minmax", "log", "rank", "quantile"]
 
 
 @pytest.mark.parametrize("normalize", NORMALIZE)

@@ -44,7 +44,7 @@ def test_text_directory_and_parquet_hold_the_same(text, tmp_path):
     assert stored.fingerprint == third.fingerprint
 
 
-@pytest.mark.parametrize("normalize", ["query-minmax", "standard"])
+@pytest.mark.parametrize("normalize", ["query-minmax", "standard", "minmax"])
 @pytest.mark.parametrize("form", ["text", "parquet", "directory"])
 def test_scaled_from_every_form(text, tmp_path, normalize, form):
     source = {"text": text, "parquet": tmp_path / "p.parquet", "directory": tmp_path / "r.zarr"}[
@@ -58,6 +58,8 @@ def test_scaled_from_every_form(text, tmp_path, normalize, form):
     wide = X.astype(np.float64)
     if normalize == "standard":
         expected = (wide - wide.mean(axis=0)) / wide.std(axis=0)
+    elif normalize == "minmax":
+        expected = (wide - wide.min(axis=0)) / np.ptp(wide, axis=0)
     else:
         parts = [wide[:2], wide[2:4], wide[4:]]
         spreads = [np.where(np.ptp(p, axis=0) > 0, np.ptp(p, axis=0), 1.0) for p in parts]

@@ -17,7 +17,7 @@ REFUSED = [
     *((dr.RankRLS, {"regularization": v}, "regularization")
       for v in (0.0, -1, np.nan, np.inf, "1", None, True)),
     (dr.RankRLS, {"solver": "lu"}, "cg"),
-    (dr.RankRLS, {"normalize": "minmax"}, "minmax"),
+    (dr.RankRLS, {"normalize": "cube"}, "cube"),
     *((dr.RankRLSCV, {"regularizations": v}, "regularizations")
       for v in ([], [0.0], [1.0, -1.0], [np.nan])),
     *((GREEDY, {"regularization": v}, "regularization") for v in (0.0, -1.0, np.nan, np.inf, "1")),

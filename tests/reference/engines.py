@@ -19,12 +19,17 @@ def solr_scores(text, rows):
         for feature in model["features"]:
             value = f32(row[feature["name"]])
             if "norm" in feature:
-                assert feature["norm"]["class"].rpartition(".")[2] == "StandardNormalizer"
+                kind = feature["norm"]["class"].rpartition(".")[2]
                 params = feature["norm"]["params"]
-                assert isinstance(params["avg"], str)
-                assert isinstance(params["std"], str)
-                assert f32(params["std"]) > 0
-                value = (value - f32(params["avg"])) / f32(params["std"])
+                assert all(isinstance(each, str) for each in params.values())
+                if kind == "MinMaxNormalizer":
+                    delta = f32(params["max"]) - f32(params["min"])
+                    assert delta != 0
+                    value = (value - f32(params["min"])) / delta
+                else:
+                    assert kind == "StandardNormalizer"
+                    assert f32(params["std"]) > 0
+                    value = (value - f32(params["avg"])) / f32(params["std"])
             score += f32(weights[feature["name"]]) * value
         scores.append(score)
     return np.array(scores)
@@ -42,11 +47,34 @@ def elasticsearch_scores(text, rows):
         for name, weight in weights.items():
             value = f32(row.get(name, 0))
             if name in norms:
-                norm = norms[name]["standard"]
-                value = (value - f32(norm["mean"])) / f32(norm["standard_deviation"])
+                [(kind, norm)] = norms[name].items()
+                if kind == "min_max":
+                    low, high = f32(norm["minimum"]), f32(norm["maximum"])
+                    assert 0 <= low < high  # or else the plugins refuse the model
+                    value = (value - low) / (high - low)
+                else:
+                    value = (value - f32(norm["mean"])) / f32(norm["standard_deviation"])
             score += f32(weight) * value
         scores.append(score)
     return np.array(scores)
+
+
+def ranklib_scores(text, rows):
+    """LinearRegRank: the first line without ## holds the constant, 0, and the weights by number."""
+    lines = text.splitlines()
+    assert lines[0] == "## Linear Regression"
+    [line] = [line for line in lines if not line.startswith("##")]
+    weights = {}
+    for pair in line.split(" "):
+        number, weight = pair.split(":")
+        weights[int(number)] = float(weight)
+    constant = weights.pop(0)
+    return np.array(
+        [
+            f32(constant + sum(w * float(f32(row[str(k)])) for k, w in weights.items()))
+            for row in rows
+        ]
+    )
 
 
 def vespa_scores(text, rows):

@@ -84,7 +84,8 @@ def forget_old_features(stream):
 
 
 @pytest.mark.parametrize(
-    "normalize", [pytest.param("none", marks=pytest.mark.exhaustive), "standard"]
+    "normalize",
+    [*(pytest.param(n, marks=pytest.mark.exhaustive) for n in ("none", "minmax")), "standard"],
 )
 def test_a_night_equals_a_fit_from_scratch_and_reads_no_old_data(stream, tmp_path, normalize):
     settings = [f"data.normalize={normalize}"]

@@ -17,7 +17,7 @@ from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
 from dranking.redaction import redacted
 
-EXPORTS = ("solr", "elasticsearch", "opensearch", "vespa", "onnx", "sql", "python")
+EXPORTS = ("solr", "elasticsearch", "opensearch", "ranklib", "vespa", "onnx", "sql", "python")
 
 
 def complete_format(begun: str) -> list[str]:
@@ -50,10 +50,18 @@ def export(
         bool,
         typer.Option(
             "--missing-as-zero",
-            help="Export to Solr, Elasticsearch or OpenSearch although these take 0 for a "
+            help="Export to Solr, Elasticsearch, OpenSearch or RankLib although these take 0 for a "
             "missing value and another value stood for it in the training; the card says so.",
         ),
     ] = False,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Feature store that has the features, for Solr. Default: that of a model that was "
+            "imported from Solr, or else Solr's default store.",
+        ),
+    ] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -77,6 +85,7 @@ def export(
         name=name,
         feature_names=names,
         missing_as_zero=missing_as_zero,
+        store=store,
     )
     origin = {"model": redacted(str(model)), "format": form, "command": typed_command(context)}
     if zeroed := zero_for_missing(stored, form):  # type: ignore[arg-type]

@@ -60,8 +60,8 @@ SearchedForms: TypeAlias = Annotated[
     str,
     typer.Option(
         help="Forms of each feature of which a selection picks one: raw, log, query-minmax, rank, "
-        "standard, quantile; and hinge and product, of which it picks any number. Default: several "
-        "sets of forms are tried, and products; raw with --regularization.",
+        "standard, minmax, quantile; and hinge and product, of which it picks any number. Default: "
+        "several sets of forms are tried, and products; raw with --regularization.",
         metavar="FORM,...",
     ),
 ]

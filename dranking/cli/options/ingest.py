@@ -23,11 +23,12 @@ class RowOptions:
         ),
     ] = None
     normalize: Annotated[
-        Literal["none", "query-minmax", "standard", "log", "rank", "quantile"],
+        Literal["none", "query-minmax", "standard", "minmax", "log", "rank", "quantile"],
         typer.Option(
             help="Scaling of the features, which is recorded with the data. query-minmax and rank: "
             "within the query, so a rescoring window other than the training lists changes their "
-            "values; log: of 1 + |x|, with the sign; standard and quantile: over all documents."
+            "values; log: of 1 + |x|, with the sign; standard, minmax and quantile: over all "
+            "documents."
         ),
     ] = "none"
     regroup: Annotated[

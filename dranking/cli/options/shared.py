@@ -42,7 +42,7 @@ Queries: TypeAlias = Annotated[
 ]
 _FORMS = (
     "Forms in which each feature is offered, computed as the data is read: raw, log, query-minmax, "
-    "rank, standard, quantile, hinge"
+    "rank, standard, minmax, quantile, hinge"
 )
 Forms: TypeAlias = Annotated[str, typer.Option(help=f"{_FORMS}. Default: raw.", metavar="FORM,...")]
 SelectedForms: TypeAlias = Annotated[
@@ -54,7 +54,7 @@ SelectedForms: TypeAlias = Annotated[
     ),
 ]
 NormalizeFit: TypeAlias = Annotated[
-    Literal["none", "query-minmax", "standard", "log", "rank", "quantile"],
+    Literal["none", "query-minmax", "standard", "minmax", "log", "rank", "quantile"],
     typer.Option(
         "--normalize",
         help="Scaling of the features that is fitted here and that the model carries out on raw "

@@ -11,6 +11,7 @@ from dranking.errors import UsageError, listed
 from dranking.models.export.terms import Term, factors_of
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PROFILE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 NEAR_ZERO = 1e-3
 """Below this size, four terms of the series of a logarithm are off by at most 2e-13 of it, and from
 this size on, the rounding of 1 + abs(x) moves the logarithm by about as little."""
@@ -43,7 +44,11 @@ class Language(NamedTuple):
 
 
 def vespa(terms: Sequence[Term], name: str) -> str:
-    """Write a rank profile for a Vespa schema, with the score in its first phase.
+    """Write the file of a rank profile, with the score in its first phase.
+
+    The file is deployed as ``schemas/SCHEMA/NAME.profile`` of the application package, and begins
+    with its profile, as Vespa's parser takes no comment before it. Source: `rankProfile` of Vespa's
+    grammar ``SchemaParser.jj``, and ``RankingExpressionParser.jj``.
 
     A feature with a name such as ``bm25(title)`` is a rank feature; a feature with a name such as
     ``clicks`` is an attribute of the document. Vespa computes in float64.
@@ -54,7 +59,7 @@ def vespa(terms: Sequence[Term], name: str) -> str:
         If a feature's name has neither form, or the profile's name is not allowed.
     """
     bad = [each.name for each in factors_of(terms) if not _is_vespa_name(each.name)]
-    if bad or not _IDENTIFIER.fullmatch(name):
+    if bad or not _PROFILE.fullmatch(name):
         what = f"features {listed(bad)}" if bad else f"a rank profile {name!r}"
         raise UsageError(
             f"Vespa cannot have {what}: a name has letters, digits and _, and does not begin with "
@@ -65,8 +70,9 @@ def vespa(terms: Sequence[Term], name: str) -> str:
     score = _sum(
         terms, _VESPA, lambda name: name if "(" in name else f"attribute({name})", " " * 12
     )
+    inherits = "" if name == "default" else " inherits default"
     return (
-        f"rank-profile {name} inherits default {{\n"
+        f"rank-profile {name}{inherits} {{\n"
         f"    first-phase {{\n        expression {{\n            {score}\n        }}\n    }}\n}}\n"
     )
 

@@ -15,7 +15,8 @@ from dranking.files.places import AnyPlace, as_place
 from dranking.models.export.elasticsearch import ElasticsearchModel, elasticsearch
 from dranking.models.export.expressions import python, sql, vespa
 from dranking.models.export.onnx import onnx
-from dranking.models.export.solr import SolrModel, solr
+from dranking.models.export.ranklib import ranklib
+from dranking.models.export.solr import STORE, SolrModel, solr
 from dranking.models.export.terms import (
     Bent,
     Term,
@@ -26,21 +27,24 @@ from dranking.models.export.terms import (
 )
 from dranking.models.linear.model import MAX_MODEL_BYTES, LinearModel
 
-Format: TypeAlias = Literal["solr", "elasticsearch", "opensearch", "vespa", "onnx", "sql", "python"]
+Format: TypeAlias = Literal[
+    "solr", "elasticsearch", "opensearch", "ranklib", "vespa", "onnx", "sql", "python"
+]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 _WRITERS: dict[str, Callable[[Sequence[Term], str], str | bytes]] = {
     "solr": solr,
     "elasticsearch": elasticsearch,
     "opensearch": elasticsearch,
+    "ranklib": ranklib,
     "vespa": vespa,
     "onnx": onnx,
     "sql": sql,
     "python": python,
 }
-_ZERO_FOR_MISSING = ("solr", "elasticsearch", "opensearch")
+_ZERO_FOR_MISSING = ("solr", "elasticsearch", "opensearch", "ranklib")
 """Formats whose features are 0 where an engine finds no value, and that cannot say otherwise."""
-_IN_FLOAT32 = ("solr", "elasticsearch", "opensearch", "onnx")
+_IN_FLOAT32 = ("solr", "elasticsearch", "opensearch", "ranklib", "onnx")
 _FORMS: dict[str, tuple[type[Bent], ...]] = {
     "vespa": (Log, Hinge),
     "onnx": (Log, Hinge),
@@ -57,6 +61,7 @@ SUFFIXES: dict[Format, str] = {
     "solr": ".json",
     "elasticsearch": ".json",
     "opensearch": ".json",
+    "ranklib": ".txt",
     "vespa": ".profile",
     "onnx": ".onnx",
     "sql": ".sql",
@@ -74,23 +79,24 @@ def export_model(
     name: str = "dranking",
     feature_names: Mapping[str, str] | None = None,
     missing_as_zero: bool = False,
+    store: str | None = None,
 ) -> str | bytes:
     """Export a model to the format of an engine.
 
     The engine's scores equal `LinearModel.predict` up to float32 rounding. So do scores of
     documents with missing values where the training data lacks values, too: None or NaN in Python,
-    NULL in SQL, NaN in Vespa and ONNX. The models of Solr, Elasticsearch and OpenSearch have no
-    such values, and these engines take 0.
+    NULL in SQL, NaN in Vespa and ONNX. The models of Solr, Elasticsearch, OpenSearch and RankLib
+    have no such values, and these engines take 0.
 
     Parameters
     ----------
     model
-        A linear model on raw features, on features scaled by their standard deviation, or, for
-        ``"vespa"``, ``"onnx"``, ``"sql"`` and ``"python"``, on logarithms and hinges of features;
-        for ``"python"`` also on quantiles.
+        A linear model on raw features, on features scaled by their standard deviation or by their
+        least and largest values, or, for ``"vespa"``, ``"onnx"``, ``"sql"`` and ``"python"``, on
+        logarithms and hinges of features; for ``"python"`` also on quantiles.
     form
-        ``"solr"``, ``"elasticsearch"``, ``"opensearch"``, ``"vespa"``, ``"onnx"``, ``"sql"`` or
-        ``"python"``.
+        ``"solr"``, ``"elasticsearch"``, ``"opensearch"``, ``"ranklib"``, ``"vespa"``, ``"onnx"``,
+        ``"sql"`` or ``"python"``.
     name
         Name of the model in the engine: letters, digits, ``_``, ``-`` and ``.``.
     feature_names
@@ -98,6 +104,9 @@ def export_model(
     missing_as_zero
         Export to an engine that takes 0 for missing values although another value stood for them in
         the training.
+    store
+        Name of the feature store that has the features, for ``"solr"`` only. By default that of the
+        model, if it was imported from Solr with one, or else Solr's default store.
 
     Returns
     -------
@@ -107,7 +116,7 @@ def export_model(
     ------
     UsageError
         If the engine cannot express the model or a name, takes other values for missing ones than
-        the training, or the format is unknown.
+        the training, or the format is unknown; or a store is given for another engine.
     """
     if form not in _WRITERS:
         raise UsageError(f"format {form!r} is unknown; choose one of {', '.join(FORMATS)}.")
@@ -129,6 +138,8 @@ def export_model(
             f"a model cannot be called {name!r}: use letters, digits, '_', '-' and '.', a letter "
             "first."
         )
+    if store is not None and (form != "solr" or not store):
+        raise UsageError("store is the name of a feature store of Solr: give it with format solr.")
     terms = terms_of(model, feature_names)
     check_forms(model, terms, form, _FORMS.get(form, ()))
     zeroed = zero_for_missing(model, form)
@@ -140,6 +151,8 @@ def export_model(
         )
     if form in _IN_FLOAT32:
         check_float32(terms, form)
+    if form == "solr":
+        return solr(terms, name, store or model.provenance.get(STORE))
     return _WRITERS[form](terms, name)
 
 
@@ -165,7 +178,7 @@ def import_model(path: AnyPlace, form: Format) -> LinearModel:
     Parameters
     ----------
     path
-        File with the JSON that was sent to the engine.
+        File with the JSON that was sent to the engine, or that it answers for one model.
     form
         ``"solr"``, ``"elasticsearch"`` or ``"opensearch"``.
 

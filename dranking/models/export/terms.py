@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from dranking.data.affine_scalings import MinMax
 from dranking.data.column_forms import ColumnForms, Scaling, forms_of, source_names
 from dranking.data.transforms import Form, Hinge, Log, Quantile, QueryMinMax, QueryRank
 from dranking.errors import UsageError, listed
@@ -43,6 +44,9 @@ class Term(NamedTuple):
         The number that is subtracted from the feature first.
     times
         The other factor of a product, with the weight 1; None if there is none.
+    bounds
+        The values that become 0 and 1, where the feature is scaled by its extremes alone; None
+        elsewhere. Mean and scale say the same.
     """
 
     name: str
@@ -54,6 +58,7 @@ class Term(NamedTuple):
     is_indicator: bool = False
     origin: float = 0.0
     times: Term | None = None
+    bounds: tuple[float, float] | None = None
 
     @property
     def is_scaled(self) -> bool:
@@ -129,8 +134,8 @@ def _term(name: str, steps: Sequence[Form | None]) -> Term:
             raise UsageError(
                 f"the model scales its features by {step.kind}, over all documents of a "
                 "query, but an engine scores every document on its own. Train on features that are "
-                "scaled document by document (dranking ingest --normalize none, standard, log "
-                "or quantile)."
+                "scaled document by document (dranking ingest --normalize none, standard, "
+                "minmax, log or quantile)."
             )
         if isinstance(step, Bent):
             if place:
@@ -140,9 +145,19 @@ def _term(name: str, steps: Sequence[Form | None]) -> Term:
                 )
             bent = step
         elif step is not None:
-            mean += scale * (0.0 if step.mean is None else step.mean[0])
-            scale *= step.scale[0]
-    return Term(name, 1.0, mean, scale, bent)
+            mean += scale * (0.0 if step.subtracted is None else step.subtracted[0])
+            scale *= step.divisors[0]
+    return Term(name, 1.0, mean, scale, bent, bounds=_bounds_of(steps))
+
+
+def _bounds_of(steps: Sequence[Form | None]) -> tuple[float, float] | None:
+    """The extremes of a feature whose only scaling is by these, if float32 tells them apart."""
+    scalings = [step for step in steps if step is not None]
+    if len(scalings) != 1 or not isinstance(scalings[0], MinMax):
+        return None
+    low, high = scalings[0].low[0], scalings[0].high[0]
+    with np.errstate(over="ignore"):
+        return (low, high) if np.float32(low) < np.float32(high) else None
 
 
 def check_forms(

@@ -11,9 +11,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from dranking.data.affine_scalings import Standard
 from dranking.data.column_forms import forms_of
 from dranking.data.tables.feature_names import default_feature_names
-from dranking.data.transforms import Standard
 from dranking.errors import UsageError
 from dranking.models.linear.estimator import LinearRanker
 from dranking.models.linear.model import LinearModel

@@ -141,12 +141,12 @@ class GreedyRankRLS(GreedyRanker):
         Statistics that are built of such a view, or a data set that holds the columns, give the
         same result with ``("raw",)``.
     normalize
-        Scaling of the features: "query-minmax", "standard", "log", "rank" or "quantile"; see
-        `dranking.data.transforms`. `fit` fits the scaling to all documents given, `predict` and the
-        model of `to_model` carry it out, so that both take features as they were before. The result
-        is that of data ingested with this scaling. A scaling that the data set records already is
-        not undone: the new one comes after it. Has no use together with `forms`, which are forms of
-        raw features. `transform` gives the selected columns as they are, not scaled.
+        Scaling of the features: "query-minmax", "standard", "minmax", "log", "rank" or "quantile";
+        see `dranking.data.transforms`. `fit` fits the scaling to all documents given, `predict` and
+        the model of `to_model` carry it out, so that both take features as they were before. The
+        result is that of data ingested with this scaling. A scaling that the data set records
+        already is not undone: the new one comes after it. Has no use together with `forms`, which
+        are forms of raw features. `transform` gives the selected columns as they are, not scaled.
     memory_limit
         Bytes to take over all workers, or text such as "8GB"; None means most of the available
         memory. Data that does not fit is read again in each pass, Gram rows that do not fit are

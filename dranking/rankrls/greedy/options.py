@@ -104,7 +104,7 @@ class Forms(Options):
     Parameters
     ----------
     names
-        "raw", "log", "query-minmax", "rank", "standard", "quantile", "hinge"; see
+        "raw", "log", "query-minmax", "rank", "standard", "minmax", "quantile", "hinge"; see
         `dranking.data.forms_dataset.with_forms`. A form is named like ``log(f12)``. With "product",
         also products of two columns such as ``f3 * log(f12)``; see
         `dranking.rankrls.greedy.candidates.with_candidates`. Forms are computed when blocks are

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dranking.data.affine_scalings import MinMax, Standard
 from dranking.data.blocks import BlockInfo
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset, TransformedDataset, documents_needed
 from dranking.data.directory_dataset import DirectoryDataset
-from dranking.data.transforms import Standard
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import manifest_format
 from dranking.rankrls.statistics.block_folder import read_block, read_pieces
@@ -74,17 +74,17 @@ class StatisticsDataset(DirectoryDataset[StatisticsManifest]):
         return pa.concat_arrays([block.query_ids for block in blocks])
 
     def transformed(self, transforms: Sequence[Scaling]) -> Dataset:
-        """A view with further `Standard` scalings, under which A_q becomes D A_q D.
+        """A view with further `Standard` or `MinMax` scalings, under which A_q becomes D A_q D.
 
         Raises
         ------
         DataError
-            If a scaling is not `Standard`, since it would need documents.
+            If another scaling is given, since it would need documents.
         """
-        standard = tuple(t for t in transforms if isinstance(t, Standard))
-        if len(standard) < len(transforms):
+        affine = tuple(t for t in transforms if isinstance(t, Standard | MinMax))
+        if len(affine) < len(transforms):
             raise documents_needed()
-        return _ScaledStatistics(self, standard) if standard else self
+        return _ScaledStatistics(self, affine) if affine else self
 
     def queries_of(self, index: int) -> QueryStatistics:
         """Pieces of one block without features: ids, sizes, weights and times."""
@@ -96,11 +96,11 @@ class StatisticsDataset(DirectoryDataset[StatisticsManifest]):
 
 
 class _ScaledStatistics(TransformedDataset):
-    """A statistics store with further standard scalings."""
+    """A statistics store with further scalings by numbers."""
 
-    def __init__(self, store: StatisticsDataset, added: tuple[Standard, ...]) -> None:
+    def __init__(self, store: StatisticsDataset, added: tuple[Standard | MinMax, ...]) -> None:
         super().__init__(store, added)
-        self._scales = [np.array(transform.scale) for transform in added]
+        self._scales = [np.array(transform.divisors) for transform in added]
 
     def _made(  # type: ignore[override]
         self, index: int, block: QueryStatistics, columns: NDArray[np.intp] | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
 
 from dranking.clicks.labels.labels import Estimator, QueryWeights
 from dranking.clicks.off_policy.off_policy_value import LEAST_COVERED, MOST_MISSING
@@ -72,8 +72,9 @@ class DataConfig(BaseModel):
     exclude
         Columns of parquet tables to leave out, where `features` does not name the features.
     normalize
-        "query-minmax", "log" and "rank" scale every part when it is ingested. "standard" is the
-        scaling of all training data of the run; parts are not read again to compute it.
+        "query-minmax", "log" and "rank" scale every part when it is ingested. "standard" and
+        "minmax" are scalings of all training data of the run; parts are not read again to compute
+        them.
     text
         ``bilinear`` only: options of `TextVectorizer.fit`, such as ``{n_words = 5000}``.
     segments
@@ -234,6 +235,8 @@ class ExportConfig(BaseModel):
     missing_as_zero
         Whether to export to an engine that takes 0 for missing values although another value stood
         for them in the training.
+    store
+        Feature store that has the features, for Solr; None for Solr's default store.
     """
 
     model_config = STRICT
@@ -242,6 +245,13 @@ class ExportConfig(BaseModel):
     name: str = "dranking"
     feature_names: dict[str, str] = Field(default_factory=dict)
     missing_as_zero: bool = False
+    store: Annotated[str, Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> ExportConfig:
+        if self.store is not None and "solr" not in self.formats:
+            raise ValueError("store: is a feature store of Solr, and formats has no solr")
+        return self
 
 
 class RegistryConfig(BaseModel):

@@ -40,6 +40,6 @@ Grid: TypeAlias = Annotated[
 Strengths: TypeAlias = Annotated[
     tuple[Annotated[float, Field(ge=0)], ...], BeforeValidator(_as_grid), Field(min_length=1)
 ]
-NightlyNormalize: TypeAlias = Literal["none", "query-minmax", "standard", "log", "rank"]
+NightlyNormalize: TypeAlias = Literal["none", "query-minmax", "standard", "minmax", "log", "rank"]
 """Scalings of a run. Quantile scaling needs a sketch of all parts, which runs do not keep."""
 Fraction: TypeAlias = Annotated[float, Field(gt=0, lt=1)]

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from dranking.data.scaling import Normalize
+from dranking.data.scaling import FROM_MOMENTS, Normalize
 from dranking.errors import DataError, TryAgainError
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists
@@ -120,10 +120,10 @@ def delete_others(root: Place, sources: Iterable[Source]) -> None:
 def ingested_scaling(data: DataConfig) -> Normalize:
     """The scaling that parts are stored with.
 
-    Standard scaling changes with every run, as it depends on all training data; parts are then
-    stored unscaled.
+    Standard and minmax scaling change with every run, as they depend on all training data; parts
+    are then stored unscaled.
     """
-    return "none" if data.normalize == "standard" else data.normalize
+    return "none" if data.normalize in FROM_MOMENTS else data.normalize
 
 
 def _names(pattern: str) -> list[str]:

@@ -308,7 +308,11 @@ class LinearWorkflow:
             feature_names=names,
             missing_as_zero=config.missing_as_zero,
         )
-        return {f"{form}{SUFFIXES[form]}": export(form) for form in config.formats}
+        stores = {"solr": config.store}
+        return {
+            f"{form}{SUFFIXES[form]}": export(form, store=stores.get(form))
+            for form in config.formats
+        }
 
     def describe(
         self,

@@ -19,11 +19,11 @@ from dranking.data.digits_ranking import digits_ranking
 from dranking.data.query_hashes import Words, query_words
 from dranking.data.roles import Columns, KnownFeatures
 from dranking.data.scaling import (
+    FROM_MOMENTS,
     FeatureMoments,
     feature_moments,
     leaving_indicators,
     scaled,
-    standard_of,
 )
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset
@@ -145,7 +145,7 @@ class Parts:
         return measure_source(paths, columns, rows, self.root, run)
 
     def scaled(self, data: Dataset, sources: Sequence[Source]) -> Dataset:
-        """Apply standard scaling, if configured, computed from all of the sources together.
+        """Apply standard or minmax scaling, if configured, of all of the sources together.
 
         The moments of every block are stored beside its part, so that no part is read twice. The
         result equals the scaling from all documents together in every bit.
@@ -157,11 +157,11 @@ class Parts:
         sources
             The sources.
         """
-        if self.data.normalize != "standard":
+        if self.data.normalize not in FROM_MOMENTS:
             return data
         moments = (block for source in sources for block in self._moments(source))
         is_sparse = StoredDataset(self.path(sources[0])).is_sparse
-        scaling = standard_of(moments, sparse=is_sparse)
+        scaling = FROM_MOMENTS[self.data.normalize](moments, sparse=is_sparse)
         return data.transformed([leaving_indicators(scaling, data.feature_names, data.constants)])
 
     def profile(self, source: Source, edges: Profile | None, executor: Executor) -> Profile:

@@ -69,7 +69,7 @@ def test_what_evaluates_a_model_fills_no_gap_where_its_training_saw_none(form, t
         dr.evaluate(fitted(), data)
 
 
-@pytest.mark.parametrize("normalize", ["standard", "log", "quantile"])
+@pytest.mark.parametrize("normalize", ["standard", "minmax", "log", "quantile"])
 def test_scalings_follow_the_filling(normalize):
     ranker, by_hand = fitted(normalize=normalize), dr.RankRLS(normalize=normalize).fit(BY_HAND)
     np.testing.assert_array_equal(ranker.predict(LATER), by_hand.predict(LATER_BY_HAND))

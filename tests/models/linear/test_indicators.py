@@ -70,6 +70,7 @@ def test_a_selection_picks_them_raw_and_they_are_never_scaled(tmp_path):
     values = rows[COLUMNS].to_numpy(np.float32).astype(np.float64)
     scaled = {
         "standard": (values - values.mean(axis=0)) / values.std(axis=0),
+        "minmax": (values - values.min(axis=0)) / np.ptp(values, axis=0),
         "log": np.sign(values) * np.log1p(np.abs(values)),
     }
     for normalize, columns in scaled.items():

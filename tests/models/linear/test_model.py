@@ -248,13 +248,13 @@ def test_data_scaled_otherwise_is_refused(X):
 
 
 @pytest.mark.parametrize("ranker", [dr.RankRLS(), dr.GreedyRankRLS(n_features=2)], ids=repr)
-@pytest.mark.parametrize("scaling", ["none", "minmax", "standard"])
+@pytest.mark.parametrize("scaling", ["none", "query-minmax", "standard"])
 def test_a_fitted_ranker_and_its_stored_model_agree(ranker, scaling, tmp_path):
     problem = random_problem(3, n_features=4)
     raw = problem.dataset(feature_names=NAMES)
     added = {
         "none": (),
-        "minmax": (QueryMinMax(),),
+        "query-minmax": (QueryMinMax(),),
         "standard": (Standard(mean=(1.0, 2.0, 3.0, 4.0), scale=(2.0, 4.0, 8.0, 16.0)),),
     }[scaling]
     train = raw.transformed(added)
@@ -268,10 +268,10 @@ def test_a_fitted_ranker_and_its_stored_model_agree(ranker, scaling, tmp_path):
     np.testing.assert_allclose(loaded.predict(train), expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(loaded.predict(raw), loaded.predict(train))
     np.testing.assert_array_equal(ranker.predict(raw), loaded.predict(raw))
-    if scaling == "minmax":
+    if scaling == "query-minmax":
         with pytest.raises(dr.UsageError, match=r"pass qid=, .* or a data set"):
             ranker.predict(problem.X)
-    of_rows = ranker.predict(problem.X, qid=problem.qid if scaling == "minmax" else None)
+    of_rows = ranker.predict(problem.X, qid=problem.qid if scaling == "query-minmax" else None)
     np.testing.assert_array_equal(of_rows, ranker.predict(raw))
     frame = pd.DataFrame(problem.X, columns=NAMES)
     np.testing.assert_array_equal(ranker.predict(frame, qid=problem.qid), of_rows)

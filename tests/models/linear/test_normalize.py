@@ -10,7 +10,7 @@ import dranking as dr
 from tests.models.problems import random_problem
 
 NAMES = ["clicks", "age", "bm25", "length"]
-SCALINGS = ["query-minmax", "standard", "log", "rank", "quantile"]
+SCALINGS = ["query-minmax", "standard", "minmax", "log", "rank", "quantile"]
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import dranking as dr
+from dranking.data.affine_scalings import MinMax, Standard
 from dranking.data.tables.in_memory import MemoryDataset
-from dranking.data.transforms import Standard
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError, SelectionWarning, UsageError
 from dranking.ingestion.open import open_dataset
@@ -301,11 +301,14 @@ def test_rankrls_and_its_errors_are_those_of_refits(tmp_path_factory, name, prob
     )
 
 
-def test_standard_scaling_needs_no_data(tmp_path):
+@pytest.mark.parametrize("kind", ["standard", "minmax"])
+def test_scaling_by_numbers_needs_no_data(tmp_path, kind):
     """Scaled X is rounded to float32 and scaled statistics are not: equal up to that rounding."""
     dataset = random_problem(7, n_queries=60, n_features=8).dataset(max_documents=40)
     scale = tuple(np.random.default_rng(0).uniform(0.1, 9.0, 8))
-    scaling = Standard(mean=(0.3,) * 8, scale=scale)
+    scaling: Standard | MinMax = Standard(mean=(0.3,) * 8, scale=scale)
+    if kind == "minmax":
+        scaling = MinMax(low=(0.3,) * 8, high=tuple(0.3 + size for size in scale))
     store = build_statistics(dataset, tmp_path / "store").transformed([scaling])
     for ranker in (dr.RankRLS(3.0), dr.GreedyRankRLS(4, 3.0)):
         expected = ranker.fit(dataset.transformed([scaling])).coef_

@@ -69,6 +69,7 @@ def test_lambdas_are_numbers_lists_or_ranges(load):
         ("model.kind=ranksvm", "model.n_features: ranksvm"),
         ("gate.max_segment_loss=0.1", "gate.max_segment_loss: .*data.segments"),
         ("export.formats=['doc']", "export.formats.0: "),
+        ("export.store='products'", "export: .*store: is a feature store of Solr"),
         ("run.metrics=['squared_error']", "squared_error"),
         ("data.train=[]", "data.train: "),
         ("extra.key=1", "extra: "),
