@@ -114,6 +114,19 @@ def mq2008(benchmark_data: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default search of `tune` takes each of its steps, with two sets of forms and two folds.
+
+    For tests of what is around the search; `tests/tuning/test_default_search.py` has it whole.
+    """
+    from dranking.tuning import automatic
+
+    monkeypatch.setattr(automatic, "FORMS", ("raw", "raw,log"))
+    monkeypatch.setattr(automatic, "FOLDS", automatic.QueryKFold(2))
+    monkeypatch.setattr(automatic, "N_HELD_OUT", 2)
+
+
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     """A client of two worker processes on this machine; not the current one.

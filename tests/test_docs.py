@@ -45,6 +45,7 @@ def test_the_menu_has_every_page():
     assert sorted(pages()) == sorted(path.stem for path in DOCS.glob("*.md"))
 
 
+@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("page", pages() if DOCS.is_dir() else [])
 def test_commands_and_snippets_run(page, folder, monkeypatch):
     monkeypatch.chdir(folder)

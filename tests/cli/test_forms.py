@@ -5,6 +5,7 @@ import re
 import shlex
 
 import numpy as np
+import pytest
 
 from dranking.models.linear.model import load_model
 
@@ -42,6 +43,7 @@ def test_a_form_is_selected_by_its_name(dranking, tmp_path):
     assert "forms are cube; give each of raw" in error
 
 
+@pytest.mark.usefixtures("short_search")
 def test_info_and_ingest_show_the_features(dranking, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     sizes = rng.lognormal(6, 3, 300)

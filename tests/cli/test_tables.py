@@ -145,6 +145,7 @@ def test_the_advice_for_rows_that_lie_apart_is_a_whole_command(
         assert found == pytest.approx(expected)
 
 
+@pytest.mark.usefixtures("short_search")
 def test_the_advice_of_info_on_scales_repeats_how_the_table_is_read(
     dranking, tmp_path, monkeypatch
 ):
