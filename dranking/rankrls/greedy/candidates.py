@@ -38,7 +38,7 @@ N_MULTIPLIED = 5
 """Number of selected columns that are multiplied by other features."""
 
 N_PARTNERS = 200
-"""Number of features by which they are multiplied, so that wide data has 2,000 products at most."""
+"""Number of features by which they are multiplied, so that wide data has 1,000 products at most."""
 
 
 def with_candidates(
