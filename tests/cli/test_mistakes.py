@@ -35,7 +35,7 @@ def test_a_report_in_another_form_is_refused(name, dranking, files, tmp_path):
     code, _, err = dranking("report", model, data, "-o", tmp_path / name)
     assert (code, "a report is an HTML page" in err) == (2, True), err
     assert not (tmp_path / name).exists()
-    with pytest.raises(dr.UsageError, match="is an HTML page; name a file that ends in .html"):
+    with pytest.raises(dr.UsageError, match="a report is an HTML page; name a file"):
         dr.write_report(dr.load_model(model), data, tmp_path / name)
 
 

@@ -132,10 +132,11 @@ def _predict_rows(
     from dranking.models.linear.explanation import explained_blocks, used_names, with_scores
     from dranking.models.linear.model import load_model
     from dranking.models.scorers import needed_columns
-    from dranking.models.write_scores import write_scores
+    from dranking.models.write_scores import check_documents_known, write_scores
 
     fitted = columns.permitting(load_model(model))
     dataset = columns.open_rows(data, needed_columns([fitted]))
+    check_documents_known(dataset)
     if form in ("csv", "trec"):
         dataset.check_whole_queries(f"--format {form} ranks the documents of a query")
     if form == "directory":
