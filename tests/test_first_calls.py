@@ -273,12 +273,12 @@ def test_models_and_scores_are_compared_on_data(table, ranker):
     expected = dr.compare(*of_two)
     assert expected.n_queries == 24
     for b in (single, single.to_model(), scores, of_two[1]):
-        found = dr.compare(ranker, b, table, metrics=["map"])
+        found = dr.compare(ranker, b, table, metric=["map"])
         assert found.metrics == expected.metrics
         is_known = found.trained_on["b"].n_trained_on is not None
         assert is_known == (b is not scores)
     letor = [dr.evaluate(each, table, ["map"], "letor4") for each in (ranker, single)]
-    assert dr.compare(ranker, single, table, metrics=["map"], convention="letor4") == dr.compare(
+    assert dr.compare(ranker, single, table, metric=["map"], convention="letor4") == dr.compare(
         *letor
     )
 

@@ -17,6 +17,7 @@ from dranking.bilinear.texts.preferences import GradePreferences, Preferences, S
 from dranking.data.blocks import QueryBlock
 from dranking.errors import UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention
+from dranking.metrics.measures.by_name import get_measures
 from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import PerQuery
 
@@ -70,7 +71,7 @@ def evaluate_bilinear(
     preferences: Preferences,
     *,
     queries: Collection | None = None,
-    metrics: Sequence[str] = ("map",),
+    metric: str | Sequence[str] = "map",
     convention: str | Convention = DEFAULT_CONVENTION,
 ) -> BilinearEvaluation:
     """Measure how well a model ranks.
@@ -86,7 +87,7 @@ def evaluate_bilinear(
         The documents to rank, and the queries; None if the documents are the queries.
     preferences
         Classes or judgments, but no table of tuples, which has no rankings.
-    metrics, convention
+    metric, convention
         As for `dranking.evaluate`.
 
     Raises
@@ -99,9 +100,10 @@ def evaluate_bilinear(
     """
     asked = documents if queries is None else queries
     known = model.trained_queries()
+    names = [measure.name for measure in get_measures(metric)]
     parts, errors, n_tuples = [], [], 0
     for block, scores in ranked_blocks(model, documents, preferences, queries=queries):
-        parts.append(PerQuery.of_block(block, scores, list(metrics), convention))
+        parts.append(PerQuery.of_block(block, scores, names, convention))
         wrong, n_pairs = order_errors(block, scores)
         errors.append(np.divide(wrong, n_pairs, out=np.full(len(wrong), np.nan), where=n_pairs > 0))
         n_tuples += int(n_pairs.sum())

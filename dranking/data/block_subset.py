@@ -32,6 +32,7 @@ class BlockSubset(Dataset):
             source.roles,
         )
         self.has_nulls, self.is_sparse = source.has_nulls, source.is_sparse
+        self.is_reordered = source.is_reordered
         self.has_documents, self.in_memory = source.has_documents, source.in_memory
         self.bytes_ahead = source.bytes_ahead
 

@@ -21,7 +21,7 @@ from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import Scaling
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.steps import Filling, Steps, every_gap
-from dranking.errors import DataError, listed
+from dranking.errors import DataError, UsageError, listed
 
 
 class RowsApart(NamedTuple):
@@ -75,6 +75,9 @@ class Dataset(ABC):
         Whether blocks hold documents; a statistics store holds statistics of queries only.
     bytes_ahead
         Bytes that a task holds beside its blocks while `read_blocks` fetches ahead.
+    is_reordered
+        Whether rows that lay apart were brought together, so that documents have another order
+        than the rows given.
     rows_apart
         The first query whose rows lie apart; None if every query is whole. Other data is opened
         for the scores of its rows alone: each run of rows of a query counts as a query there,
@@ -91,6 +94,7 @@ class Dataset(ABC):
     in_memory: bool = False
     has_documents: bool = True
     bytes_ahead: int = 0
+    is_reordered: bool = False
     rows_apart: RowsApart | None = None
 
     def __repr__(self) -> str:
@@ -232,6 +236,31 @@ class Dataset(ABC):
         if not self.has_documents:
             raise documents_needed()
 
+    def in_given_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of all documents, (n_documents, ...), in the order of the rows given.
+
+        Raises
+        ------
+        UsageError
+            If rows were brought together, and their order is not known here.
+        """
+        self.check_order("values are returned")
+        return values
+
+    def in_own_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of all rows given in the order of the documents; raises as `in_given_order`."""
+        self.check_order("values are taken")
+        return values
+
+    def check_order(self, what: str) -> None:
+        """Raise UsageError if rows were brought together; `what` needs the order given."""
+        if self.is_reordered:
+            raise UsageError(
+                f"{what} in the order of rows, and rows of this data lay apart and were brought "
+                "together by query, in another order. Sort the rows by query before the data set "
+                "is made (in pandas, table.sort_values(column, kind='stable'))."
+            )
+
     def check_whole_queries(self, reason: str) -> None:
         """Raise DataError if rows of a query lie apart; `reason` says what needs whole queries."""
         if self.rows_apart is not None:
@@ -299,6 +328,7 @@ class View(Dataset):
         self.in_memory = source.in_memory
         self.has_documents = source.has_documents
         self.bytes_ahead = source.bytes_ahead
+        self.is_reordered = source.is_reordered
         self.rows_apart = source.rows_apart
 
     def __repr__(self) -> str:
@@ -333,6 +363,14 @@ class View(Dataset):
     def click_nights(self) -> tuple[str, str] | None:
         """First and last night of the clicks that the labels of the source come from, if known."""
         return self._source.click_nights
+
+    def in_given_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values in the order of the rows given, as the source knows it."""
+        return self._source.in_given_order(values)
+
+    def in_own_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values in the order of the documents, as the source knows it."""
+        return self._source.in_own_order(values)
 
     def over(self, root: Dataset | None) -> View:
         """The same view with another data set at the bottom; `blocks` of the new view is empty."""
@@ -380,6 +418,14 @@ class QuerySubset(View):
     def __repr__(self) -> str:
         n_kept = int(self._masks.keep.sum())
         return f"{type(self).__name__}({n_kept:,} queries, of {self._source!r})"
+
+    def in_given_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The values; UsageError where rows were brought together."""
+        return Dataset.in_given_order(self, values)
+
+    def in_own_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The values; UsageError where rows were brought together."""
+        return Dataset.in_own_order(self, values)
 
     def for_blocks(self, blocks: Iterable[int]) -> Self:
         """The same view with the part of the mask for these blocks."""

@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from dranking.data.tables.alignment import aligned
+from dranking.data.tables.ids import as_ids
 from dranking.data.tables.in_memory import from_arrays
+from dranking.data.tables.query_rows import order_by_query
 from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
 from dranking.metrics.measures.by_name import get_measure, higher_is_better
@@ -47,7 +49,7 @@ class RankingScorer:
         X
             Features of the documents, as the estimator takes them.
         y, qid
-            (n_documents,) relevance, and query ids; the rows of a query are adjacent.
+            (n_documents,) relevance, and query ids.
 
         Raises
         ------
@@ -130,11 +132,13 @@ def measured_rows(
     Parameters
     ----------
     scores, y, qid
-        (n_documents,) scores, relevance and query ids; the rows of a query are adjacent.
+        (n_documents,) scores, relevance and query ids, in the order of the same rows.
     measures, convention
         As in `evaluate_queries`.
     """
-    values = np.asarray(scores)
+    values, ids = np.asarray(scores), as_ids(qid, "qid")
+    if len(ids) == len(values) and (order := order_by_query(ids)) is not None:
+        values, y, qid = values[order], np.asarray(y)[order], ids.take(order)
     labels = from_arrays(np.empty((len(values), 0)), y, qid)
     parts = [labels.block(b) for b in range(labels.n_blocks)]
     ends = np.cumsum([part.n_documents for part in parts])[:-1]

@@ -27,7 +27,7 @@ def compare(  # noqa: PLR0913 - one call with keywords, as `dranking compare` ha
     b: Any,
     data: Any = None,
     *,
-    metrics: str | Sequence[str] | None = None,
+    metric: str | Sequence[str] | None = None,
     convention: str | Convention | None = None,
     rules: RunRules | None = None,
     by: Any = None,
@@ -51,7 +51,7 @@ def compare(  # noqa: PLR0913 - one call with keywords, as `dranking compare` ha
         or, with `data`, whatever `dranking.evaluate` measures.
     data
         Judged queries, as in `dranking.evaluate`. None if `a` and `b` are results.
-    metrics, convention, rules, executor
+    metric, convention, rules, executor
         As in `dranking.evaluate`, for what is measured here.
     by
         Groups of queries, as in `dranking.evaluate`, which are compared apart as well
@@ -83,12 +83,12 @@ def compare(  # noqa: PLR0913 - one call with keywords, as `dranking compare` ha
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.normal(size=(240, 2)), np.repeat(np.arange(40), 6)
     >>> later = dr.from_arrays(X, X[:, 0] + rng.normal(size=240) > 0, qid)
-    >>> found = dr.compare("f1", "f2", later, metrics=["map"])
+    >>> found = dr.compare("f1", "f2", later, metric=["map"])
     >>> bool(found["map"].low > 0)
     True
     """
     check_resampling(n_resamples, confidence)
-    measured, groups = _measured((a, b), data, metrics, convention, rules, by, executor)
+    measured, groups = _measured((a, b), data, metric, convention, rules, by, executor)
     drawn: dict[str, Any] = {"seed": seed, "n_resamples": n_resamples, "confidence": confidence}
     return compare_values(*measured, groups=groups, **drawn)
 
@@ -97,7 +97,7 @@ def compare_rankers(  # noqa: PLR0913 - one call with keywords, as `dranking com
     rankers: Mapping[str, Any],
     data: Any = None,
     *,
-    metrics: str | Sequence[str] | None = None,
+    metric: str | Sequence[str] | None = None,
     convention: str | Convention | None = None,
     rules: RunRules | None = None,
     by: Any = None,
@@ -118,7 +118,7 @@ def compare_rankers(  # noqa: PLR0913 - one call with keywords, as `dranking com
     rankers
         Between 2 and 26 by name: results of `dranking.evaluate` on the same queries; or, with
         `data`, whatever `dranking.evaluate` measures.
-    data, metrics, convention, rules, by, executor
+    data, metric, convention, rules, by, executor
         As in `compare`; `RankerComparison.by` has the means of the groups.
     test
         ``sign-flip`` is the permutation test of the signs of the differences of each pair, with
@@ -154,13 +154,13 @@ def compare_rankers(  # noqa: PLR0913 - one call with keywords, as `dranking com
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.normal(size=(240, 3)), np.repeat(np.arange(40), 6)
     >>> later = dr.from_arrays(X, X[:, 0] + rng.normal(size=240) > 0, qid)
-    >>> found = dr.compare_rankers({"good": "f1", "poor": "f2", "bad": "f3"}, later, metrics="map")
+    >>> found = dr.compare_rankers({"good": "f1", "poor": "f2", "bad": "f3"}, later, metric="map")
     >>> found["map"].rankers[0].better_than
     ('poor', 'bad')
     """
     check_rankers(len(rankers), test, n_resamples, confidence)
     given = rankers.values()
-    measured, groups = _measured(given, data, metrics, convention, rules, by, executor)
+    measured, groups = _measured(given, data, metric, convention, rules, by, executor)
     return compare_ranker_values(
         dict(zip(rankers, measured, strict=True)),
         groups=groups,
@@ -174,7 +174,7 @@ def compare_rankers(  # noqa: PLR0913 - one call with keywords, as `dranking com
 def _measured(
     scorers: Iterable[Any],
     data: Any,
-    metrics: str | Sequence[str] | None,
+    metric: str | Sequence[str] | None,
     convention: str | Convention | None,
     rules: RunRules | None,
     by: Any,
@@ -188,7 +188,7 @@ def _measured(
         found = scorer
         if data is not None and not isinstance(scorer, (Evaluation, PerQuery)):
             how = {"rules": rules, "by": groups or by, "executor": executor}
-            found = evaluate(scorer, data, metrics, convention, **how)
+            found = evaluate(scorer, data, metric, convention, **how)
             groups = found.groups
         results.append(found)
     if by is not None and groups is None:

@@ -150,7 +150,7 @@ class Evaluation:
 def evaluate(
     model: Any,
     data: Any,
-    metrics: str | Sequence[str] | None = None,
+    metric: str | Sequence[str] | None = None,
     convention: str | Convention | None = None,
     *,
     rules: RunRules | None = None,
@@ -183,7 +183,7 @@ def evaluate(
         document of grade 0. Beside a run, judgements of documents by id (qrels): a path, as
         `dranking.read_judgements` takes it, or what that returns; or grades in the forms in
         which a run has scores.
-    metrics
+    metric
         A name, such as ``map`` or ``ndcg@10``, or several; see
         `dranking.metrics.evaluate.evaluate_queries`. None means ``map``, ``mrr``, ``p@10`` and
         ``ndcg@10`` for a run beside judgements (``mrr`` and ``p@10`` with bounds), and ``map``,
@@ -213,22 +213,22 @@ def evaluate(
         scaling differs from the scaling that the model needs; or a query has several values of
         `by`, or none of the queries has any.
     """
-    if not all(isinstance(name, str) for name in ([] if metrics is None else metrics)):
+    if not all(isinstance(name, str) for name in ([] if metric is None else metric)):
         raise UsageError(
             "metrics are names, such as ['map', 'ndcg@10']. Grades and query ids belong to the "
             "data: evaluate(model, dranking.from_arrays(X, y, qid))."
         )
-    if metrics is not None:
-        get_measures(metrics)  # a wrong name is an error before any work
+    if metric is not None:
+        get_measures(metric)  # a wrong name is an error before any work
     model = scores_of_run(model)
     judged = is_judgements(data, [by] if isinstance(by, str) else ())
     if judged and is_run(model):
         how = get_convention(convention or RUN_CONVENTION)
         groups = None if by is None else groups_of_judgements(by, data)
-        found, counts = evaluate_run(model, data, metrics, how, rules or RunRules())
+        found, counts = evaluate_run(model, data, metric, how, rules or RunRules())
         return _grouped(Evaluation(found, counts=counts, groups=groups))
     _check_no_run(model, data, judged)
-    names = [measure.name for measure in get_measures(metrics or DEFAULT_METRICS)]
+    names = [measure.name for measure in get_measures(metric or DEFAULT_METRICS)]
     if rules is not None:
         raise UsageError("rules are those of a run beside judgements; other data has none.")
     how = get_convention(convention or DEFAULT_CONVENTION)

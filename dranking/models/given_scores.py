@@ -77,6 +77,8 @@ def map_given_scores(
     ends = list(accumulate(info.n_documents for info in dataset.blocks))
     if not isinstance(scores, ScoreTable) and len(scores) != ends[-1]:
         raise DataError(f"{len(scores)} scores for {ends[-1]} documents of the data.")
+    if not isinstance(scores, ScoreTable):
+        scores = dataset.in_own_order(scores)
     for index, (info, end) in enumerate(zip(dataset.blocks, ends, strict=True)):
         block = dataset.block(index, NO_COLUMNS)
         if isinstance(scores, ScoreTable):

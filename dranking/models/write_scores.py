@@ -36,6 +36,12 @@ from dranking.models.linear.scoring import Transforms, locate_features, score_bl
 Columns = NDArray[np.intp]
 
 
+def check_documents_known(dataset: Dataset) -> None:
+    """Raise UsageError if nothing will show which rows given the scores of a data set belong to."""
+    if dataset.is_reordered and dataset.block(0, np.empty(0, dtype=np.intp)).doc_ids is None:
+        dataset.check_order("scores without ids of documents are written")
+
+
 def write_scores(
     model: Any,
     dataset: Dataset,
@@ -92,6 +98,7 @@ def write_scores(
             "with dr.from_table(table, dr.Columns(relevance=None)), of files with dr.open_dataset."
         )
     dataset.check_documents()
+    check_documents_known(dataset)
     output = as_place(output, storage_options)
     check_scores_output(output)
     located = locate_features(model.feature_names, model.preparation, dataset)

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dranking.errors import UsageError
+from dranking.files.places import Place
 from dranking.report.svg import SERIES, inline_svg
 
 if TYPE_CHECKING:
@@ -100,6 +102,15 @@ class Page:
     good: bool | None = None
     origin: Sequence[tuple[str, str]] = ()
     links: Sequence[tuple[str, str]] = ()
+
+
+def check_page_name(path: Place) -> None:
+    """Raise UsageError if the name of a file promises another form than HTML."""
+    if path.suffix.lower() not in ("", ".html", ".htm"):
+        raise UsageError(
+            f"{path}: a report is an HTML page; name a file that ends in .html. Browsers print it "
+            "as PDF."
+        )
 
 
 def render(page: Page) -> str:

@@ -12,7 +12,7 @@ from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
 from dranking.metrics.comparison.ranker_results import RankerComparison
 from dranking.models.evaluation import Evaluation
-from dranking.report.page import render
+from dranking.report.page import check_page_name, render
 from dranking.report.ranker_page import page_of_rankers, page_of_values
 
 
@@ -46,7 +46,8 @@ def write_rankers_report(
     Raises
     ------
     UsageError
-        If the file exists and `overwrite` is false, or the result is none of the two.
+        If the file exists and `overwrite` is false, its name promises another form than HTML, or
+        the result is none of the two.
 
     Examples
     --------
@@ -54,12 +55,13 @@ def write_rankers_report(
     >>> judged = {f"q{i}": {"d": 1, "e": 0} for i in range(30)}
     >>> good, bad = ({q: dict(zip("de", found)) for q in judged} for found in ((2, 1), (1, 2)))
     >>> page = dr.as_place(tempfile.mkdtemp()) / "rankers.html"
-    >>> found = dr.compare_rankers({"good": good, "bad": bad}, judged, metrics="map")
+    >>> found = dr.compare_rankers({"good": good, "bad": bad}, judged, metric="map")
     >>> dr.write_rankers_report(found, page)
     >>> "<h1>Comparison of rankers</h1>" in page.read_text()
     True
     """
     place = as_place(path, storage_options)
+    check_page_name(place)
     check_output_file(place, overwrite)
     written = {"page written": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"}
     if isinstance(result, RankerComparison):

@@ -25,7 +25,7 @@ from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.models.linear.model import LinearModel
 from dranking.models.scorers import judged_dataset, read_alike, scorer_beside
 from dranking.report.describe import describe
-from dranking.report.page import render
+from dranking.report.page import check_page_name, render
 from dranking.report.sections import page_of
 
 
@@ -77,8 +77,8 @@ def write_report(  # noqa: PLR0913 - one call with keywords, as `dranking report
     Raises
     ------
     UsageError
-        If the file exists and `overwrite` is false, the model is of no such kind, or the metric or
-        the convention does not exist.
+        If the file exists and `overwrite` is false, its name promises another form than HTML, the
+        model is of no such kind, or the metric or the convention does not exist.
     DataError
         If the data lacks features, or has no labels.
 
@@ -94,6 +94,7 @@ def write_report(  # noqa: PLR0913 - one call with keywords, as `dranking report
     True
     """
     place = as_place(path, storage_options)
+    check_page_name(place)
     check_output_file(place, overwrite)
     run = get_executor(executor)
     fitted = _model_of(model)

@@ -66,7 +66,7 @@ COMMANDS = {
     **PREPARED,
     "evaluate": "evaluate model.json table.zarr",
     "evaluate --clicks": "evaluate model.json table.zarr --clicks clicks.store "
-    "--propensities propensities.json --metrics clicks@5",
+    "--propensities propensities.json --metric clicks@5",
     "predict": "predict model.json table.zarr --output scores",
     "compare": "compare model.json tuned.json table.zarr",
     "report": "report model.json table.zarr --train table.zarr --output report.html",

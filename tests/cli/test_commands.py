@@ -126,7 +126,7 @@ def test_the_whole_flow(dranking: Call, letor: Write, tmp_path: Path) -> None:
     assert (tmp_path / "curves.svg").read_text().lstrip().startswith("<?xml")
 
     code, out, _ = dranking(
-        "evaluate", model, test, "--convention", "letor4", "--metrics", "map,ndcg@5", "--json",
+        "evaluate", model, test, "--convention", "letor4", "--metric", "map,ndcg@5", "--json",
         "--per-query", tmp_path / "q.parquet",
     )  # fmt: skip
     evaluated = json.loads(out)
@@ -160,10 +160,10 @@ def test_compare_takes_the_options_of_its_resamples(
     found = []
     for seed in (0, 7):
         options = ("--seed", seed, "--resamples", 50, "--confidence", 0.8)
-        code, out, err = dranking("compare", *models, data, "--metrics", "map", *options, "--json")
+        code, out, err = dranking("compare", *models, data, "--metric", "map", *options, "--json")
         assert code == 0, err
         expected = dr.compare(
-            *map(dr.load_model, models), dr.open_dataset(data), metrics=["map"],
+            *map(dr.load_model, models), dr.open_dataset(data), metric=["map"],
             seed=seed, n_resamples=50, confidence=0.8,
         )  # fmt: skip
         found.append(json.loads(out))
@@ -377,11 +377,11 @@ def test_queries_that_do_not_count_are_told(dranking: Call, tmp_path: Path) -> N
     data, scores = tmp_path / "d.txt", tmp_path / "s.csv"
     data.write_text("1 qid:1 1:1 # docid = a\n0 qid:1 1:2 # docid = b\n0 qid:2 1:1 # docid = a\n")
     scores.write_text("qid,docid,score\n1,a,1\n1,b,0\n2,a,1\n")
-    code, out, err = dranking("evaluate", scores, data, "--metrics", "map")
+    code, out, err = dranking("evaluate", scores, data, "--metric", "map")
     assert code == 0, err
     assert out.startswith("2 queries, standard convention\n")
     assert re.search(r"map .* 1\.0000 .* 1 ", out)
-    out = dranking("evaluate", scores, data, "--metrics", "map", "--convention", "letor4")[1]
+    out = dranking("evaluate", scores, data, "--metric", "map", "--convention", "letor4")[1]
     assert out.startswith("2 queries, letor4 convention\n")
     assert re.search(r"map .* 0\.5000 .* 2 ", out)
 
@@ -389,7 +389,7 @@ def test_queries_that_do_not_count_are_told(dranking: Call, tmp_path: Path) -> N
 def test_unknown_metric_and_convention(dranking: Call, letor: Write, tmp_path: Path) -> None:
     model = tmp_path / "m.json"
     dranking("select", letor(), "--n-features", 2, "-o", model)
-    assert dranking("evaluate", model, letor(), "--metrics", "nope")[0] == 2
+    assert dranking("evaluate", model, letor(), "--metric", "nope")[0] == 2
     assert dranking("evaluate", model, letor(), "--convention", "nope")[0] == 2
 
 

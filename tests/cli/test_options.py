@@ -33,8 +33,7 @@ def names_in_help(option):
 
 @pytest.mark.parametrize("command", ["evaluate", "compare", "tune", "report", "train spd"])
 def test_metrics_help_lists_every_measure_and_convention(command):
-    option = "--metrics" if command in ("evaluate", "compare") else "--metric"
-    shown = CliRunner().invoke(app, [*command.split(), option, "help"])
+    shown = CliRunner().invoke(app, [*command.split(), "--metric", "help"])
     assert shown.exit_code == 0, shown.output
     for family in MEASURES.values():
         assert ", ".join(family.spellings) in shown.output
@@ -104,7 +103,7 @@ def test_bash_completes_commands_and_options(monkeypatch):
         ("dranking select --convention m", "mslr"),
         ("dranking predict --alias cham", "champion"),
         ("dranking export --format on", "onnx"),
-        ("dranking evaluate --metrics map,mean", "map,mean_ndcg"),
+        ("dranking evaluate --metric map,mean", "map,mean_ndcg"),
         ("dranking tune --metric pair", "pairwise_error"),
         ("dranking registry show none cham", "champion"),
     ):

@@ -196,7 +196,7 @@ def test_tables_of_commands_fit_60_columns(dranking, letor, tmp_path, monkeypatc
         ["train", "rankrls", data, "-o", other],
         ["tune", data, "--folds", 2, "--regularization", "1,2", "-o", tmp_path / "tuned.json"],
         ["evaluate", model, data],
-        ["evaluate", "--metrics", "help"],
+        ["evaluate", "--metric", "help"],
         ["compare", model, other, data],
         ["bounds", model, data],
         ["info", data],

@@ -52,7 +52,7 @@ def test_04_a_byte_order_mark_is_no_part_of_a_run(dranking):
     """trec_eval: a and b have equal scores, and the later id is first."""
     folder = CASES / "04"
     call = "evaluate", folder / "run_bom.txt", folder / "qr.parquet", "--convention", "trec"
-    assert measures(dranking, *call, "--metrics", "map") == {"map": 1.0}
+    assert measures(dranking, *call, "--metric", "map") == {"map": 1.0}
 
 
 def test_04_runs_of_any_depth_are_judged_as_trec_eval_does(dranking, tmp_path):
@@ -60,7 +60,7 @@ def test_04_runs_of_any_depth_are_judged_as_trec_eval_does(dranking, tmp_path):
     pq.write_table(pq.read_table(folder / "qr.parquet").drop_columns("f"), qrels)
     for run, expected in (("short", (0.5, 0.6309)), ("unjudged", (0.3333, 0.5))):
         found = measures(
-            dranking, "evaluate", folder / f"run_{run}.txt", qrels, "--metrics", "map,ndcg"
+            dranking, "evaluate", folder / f"run_{run}.txt", qrels, "--metric", "map,ndcg"
         )
         assert tuple(round(value, 4) for value in found.values()) == expected
 
@@ -90,7 +90,7 @@ def test_13_dates_lose_digits_and_are_named(dranking, tmp_path, name):
 
 def test_17_a_negative_grade_is_not_judged(dranking):
     call = "evaluate", CASES / "17" / "run.txt", CASES / "17" / "bpref.parquet"
-    assert measures(dranking, *call, "--metrics", "bpref") == {"bpref": 1.0}
+    assert measures(dranking, *call, "--metric", "bpref") == {"bpref": 1.0}
 
 
 @pytest.mark.parametrize("policy", ["zero", "minimum", "mean"])

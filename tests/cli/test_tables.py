@@ -51,11 +51,11 @@ def test_commands_on_a_table_with_other_names(dranking, frame, table, tmp_path):
     plain = frame.drop(columns="title").rename(columns={v: k for k, v in RENAMED.items()})
     expected = dr.GreedyRankRLS(2).fit(dr.from_table(plain)).to_model()
     assert dr.load_model(model).weights == expected.weights
-    code, out, _ = dranking("evaluate", model, table, *NAMES, "--json", "--metrics", "ndcg@10")
+    code, out, _ = dranking("evaluate", model, table, *NAMES, "--json", "--metric", "ndcg@10")
     assert code == 0
     code, _, _ = dranking("ingest", table, "--output", store, *NAMES, "--exclude", "title")
     assert code == 0
-    again = dranking("evaluate", model, store, "--json", "--metrics", "ndcg@10")
+    again = dranking("evaluate", model, store, "--json", "--metric", "ndcg@10")
     assert json.loads(again[1]) == json.loads(out)
     facts = json.loads(dranking("info", store, "--json")[1])
     assert facts["columns"] == {**RENAMED, "weight": None}
@@ -171,7 +171,7 @@ def figures(text):
 def test_scores_of_anything_are_evaluated_and_compared(dranking, frame, table, tmp_path):
     model = tmp_path / "m.json"
     selected(dranking, table, model)
-    options = (*NAMES, "--json", "--metrics", "ndcg@10,map")
+    options = (*NAMES, "--json", "--metric", "ndcg@10,map")
     evaluated = dranking("evaluate", model, table, *options)[1]
     expected, n = figures(evaluated), frame["query_id"].nunique()
     known = {"n_judged": n, "n_trained_on": n, "n_other_documents": 0}
@@ -218,7 +218,7 @@ def test_the_column_of_scores_in_a_file_has_any_name(dranking, frame, table, tmp
     selected(dranking, table, model)
     scores = frame[["query_id", "item"]].assign(score="text", yhat=frame.x0)
     scores.to_csv(file, index=False) if ending == "csv" else scores.to_parquet(file)
-    options = (*NAMES, "--json", "--metrics", "ndcg@10,map")
+    options = (*NAMES, "--json", "--metric", "ndcg@10,map")
     named = ("--score-column", "yhat", *options)
     by_file = dranking("evaluate", file, table, *named)
     assert by_file[0] == 0, by_file[2]
@@ -243,7 +243,7 @@ def test_a_file_of_scores_has_the_names_that_a_dataset_directory_remembers(
     assert dranking("ingest", table, "--output", store, *NAMES, "--exclude", "title")[0] == 0
     scores = frame[["query_id", "item"]].assign(score=frame.x0)
     scores.to_csv(file, index=False) if ending == "csv" else scores.to_parquet(file)
-    options = ("--json", "--metrics", "ndcg@10,map")
+    options = ("--json", "--metric", "ndcg@10,map")
     by_file = dranking("evaluate", file, store, *options)
     assert by_file[0] == 0, by_file[2]
     by_column = dranking("evaluate", store, "--score-column", "x0", *options)
@@ -267,7 +267,7 @@ def test_the_option_of_one_name_leaves_the_other_name_that_a_dataset_directory_r
     assert dranking("ingest", table, "--output", store, *NAMES, "--exclude", "title")[0] == 0
     scores = frame[["query_id", "item"]].assign(score=frame.x0)
     scores.iloc[::-1].to_csv(file, index=False)
-    options = ("--json", "--metrics", "ndcg@10,map")
+    options = ("--json", "--metric", "ndcg@10,map")
     by_column = dranking("evaluate", store, "--score-column", "x0", *options)
     by_file = dranking("evaluate", file, store, "--qid-column", "query_id", *options)
     assert by_file[0] == 0, by_file[2]

@@ -86,7 +86,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_query(text, tmp_path):
     name = "run.txt" if text == RUN else "scores.csv"
     (tmp_path / name).write_text(text, encoding="utf-8-sig")
     data = dr.from_arrays([[0.0], [1.0]], [0, 1], ["1", "1"], doc_ids=["a", "b"])
-    found = dr.evaluate(dr.read_scores(tmp_path / name), data, metrics=["map"])
+    found = dr.evaluate(dr.read_scores(tmp_path / name), data, metric=["map"])
     assert found.metrics["map"] == 1.0
 
 
@@ -99,5 +99,5 @@ def test_text_that_begins_as_nothing_else_does_is_text(tmp_path):
 def test_a_query_id_may_begin_as_a_binary_file_does(qid, tmp_path):
     (tmp_path / "run.txt").write_text(f"{qid} Q0 b 1 2.0 tag\n{qid} Q0 a 2 1.0 tag\n")
     data = dr.from_arrays([[0.0], [1.0]], [1, 0], [qid, qid], doc_ids=["a", "b"])
-    found = dr.evaluate(dr.read_scores(tmp_path / "run.txt"), data, metrics=["map"])
+    found = dr.evaluate(dr.read_scores(tmp_path / "run.txt"), data, metric=["map"])
     assert found.metrics["map"] == 0.5

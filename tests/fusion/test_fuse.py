@@ -33,7 +33,7 @@ def test_a_fused_run_is_evaluated_compared_and_fused_again():
     fused = dr.fuse(runs, "combsum")
     found = dr.evaluate(fused, judgements, "ndcg@5").metrics
     assert found == dr.evaluate(as_dictionaries(fused), judgements, "ndcg@5").metrics
-    assert dr.compare(fused, runs[0], judgements, metrics="map")["map"].mean_a > 0.0
+    assert dr.compare(fused, runs[0], judgements, metric="map")["map"].mean_a > 0.0
     again = as_dictionaries(dr.fuse([fused, fused], "combsum", normalize="none"))
     twice = {q: {d: 2 * s for d, s in found.items()} for q, found in as_dictionaries(fused).items()}
     assert again == twice

@@ -144,9 +144,9 @@ def test_a_column_of_judgements_and_a_file_of_queries(capsys, tmp_path):
     for name, one in (("a.json", run), ("b.json", other)):
         (tmp_path / name).write_text(json.dumps(one))
     table.drop(columns="kind").to_csv(tmp_path / "plain.csv", index=False)
-    call = tmp_path / "a.json", tmp_path / "qrels.csv", "--metrics", "map", "--by"
+    call = tmp_path / "a.json", tmp_path / "qrels.csv", "--metric", "map", "--by"
     for by, qrels in (("kind", "qrels.csv"), (f"{queries}:kind", "plain.csv")):
-        options = "--metrics", "map", "--by", by, "--json"
+        options = "--metric", "map", "--by", by, "--json"
         code, out, err = dranking("evaluate", tmp_path / "a.json", tmp_path / qrels, *options)
         assert code == 0, err
         assert json.loads(out) == json.loads(json.dumps(expected))

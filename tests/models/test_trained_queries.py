@@ -136,7 +136,7 @@ def test_a_save_that_is_refused_keeps_the_file(tmp_path):
 
 def test_a_comparison_knows_both_models():
     a, b = (dr.RankRLS().fit(data(range(n))).to_model() for n in (10, 20))
-    found = dr.compare(a, b, data(range(5, 40)), metrics=["map"])
+    found = dr.compare(a, b, data(range(5, 40)), metric=["map"])
     assert {name: o.n_trained_on for name, o in found.trained_on.items()} == {"a": 5, "b": 15}
     assert found.as_json()["trained_on"]["b"]["n_trained_on"] == 15
     values = [dr.evaluate(model, data(range(5, 40)), ["map"]) for model in (a, "f1")]

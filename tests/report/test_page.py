@@ -402,7 +402,7 @@ def test_a_model_of_word_pairs_has_a_page():
     labels = ["sea", "sea", "wood", "wood"]
     documents = text_collection(["boat sail", "wave sail", "tree leaf", "bark leaf"], labels=labels)
     model = dr.BilinearRanker(1e-6, n_steps=500, learning_rate=1.0).fit(documents).to_model()
-    found = evaluate_bilinear(model, documents, same_class(documents), metrics=measures_of("map"))
+    found = evaluate_bilinear(model, documents, same_class(documents), metric=measures_of("map"))
     content = Content(model, "map", "standard", found.per_query, found.per_query)
     page = page_of(content)
     assert ("word pairs", f"{model.weights.nnz}") in page.facts

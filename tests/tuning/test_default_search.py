@@ -229,7 +229,7 @@ def test_the_time_of_a_set_of_forms_is_estimated_by_its_columns(data, monkeypatc
     monkeypatch.setattr(SearchPlan, "scores", scores)
     monkeypatch.setattr(automatic, "time", clock)
     monkeypatch.setattr(search, "time", clock)
-    result = dr.tune(data, validation=data, time_limit=200, **SEARCHED)
+    result = dr.tune(data, validation=data, time_limit=170, **SEARCHED)
     late = ("forms raw,log,hinge", "products")
     assert result.left_out == tuple(f"{what}, for lack of time" for what in late)
     assert {point["forms"] for point in result.grid} == set(automatic.FORMS[:-1])

@@ -44,7 +44,7 @@ def evaluate_collection(
             documents,
             preferences,
             queries=asked,
-            metrics=metrics or DEFAULT_METRICS,
+            metric=metrics or DEFAULT_METRICS,
             convention=convention,
         )
 

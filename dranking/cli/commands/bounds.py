@@ -10,7 +10,7 @@ import typer
 
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
-from dranking.cli.options.scorers import open_judged
+from dranking.cli.options.scorers import check_no_model, open_judged
 from dranking.cli.options.shared import Convention, Data, Json, Model, names_in
 from dranking.cli.output import print_json, print_line, print_table
 from dranking.cli.parsing.option_groups import grouped
@@ -70,6 +70,7 @@ def bounds(
     from dranking.max_margin.bounds.report import risk_bounds
     from dranking.models.linear.model import load_model
 
+    check_no_model(data)
     with execution.running() as executor:
         fitted = columns.permitting(load_model(model))
         report = risk_bounds(

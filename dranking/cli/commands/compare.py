@@ -12,7 +12,7 @@ from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
 from dranking.cli.options.groups import By
 from dranking.cli.options.runs import RunOptions
-from dranking.cli.options.scorers import ScoreColumn, ranks_by_column
+from dranking.cli.options.scorers import ScoreColumn, check_no_model, ranks_by_column
 from dranking.cli.options.shared import ConventionIfGiven, Json, MetricsIfGiven
 from dranking.cli.output import print_json, progress_shown
 from dranking.cli.parsing.option_groups import grouped
@@ -74,6 +74,7 @@ def compare(
     from dranking.metrics.comparison.many_rankers import check_rankers, compare_ranker_values
 
     rankers, data = split_paths(paths)
+    check_no_model(data)
     by_column = score_column is not None and len(rankers) == 1
     if not by_column:
         ranks_by_column(data, score_column, rankers, "give A and DATA alone")

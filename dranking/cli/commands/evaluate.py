@@ -16,6 +16,7 @@ from dranking.cli.options.scorers import (
     JudgedData,
     ScoreColumn,
     Scores,
+    check_no_model,
     data_or_first,
     open_judged,
     open_scorer,
@@ -80,6 +81,7 @@ def evaluate(
     by_column = ranks_by_column(data, score_column, [model], "give DATA alone")
     column = score_column if by_column else None
     judged = data_or_first(model, data, column is not None)
+    check_no_model(judged)
     of_texts = column is None and is_bilinear(model)
     run = None
     if column is None and not of_texts and on_clicks.clicks is None:

@@ -111,14 +111,12 @@ def _known(path: Place | None) -> HasConstants | None:
 
 
 def _say_extra_work(found: IngestFacts) -> None:
+    from dranking.data.tables.query_rows import said_together
     from dranking.files.sizes import format_bytes
 
     if found.n_regrouped_documents:
-        typer.echo(
-            f"note: the rows of {found.n_regrouped_queries} queries "
-            f"({found.n_regrouped_documents} documents) lay apart and were brought together.",
-            err=True,
-        )
+        said = said_together(found.n_regrouped_queries, found.n_regrouped_documents)
+        typer.echo(f"note: {said}", err=True)
     if found.n_scratch_bytes:
         typer.echo(
             f"note: this took about {format_bytes(found.n_scratch_bytes)} of scratch space.",

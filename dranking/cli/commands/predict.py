@@ -10,6 +10,7 @@ from dranking.cli.commands.bilinear import predict_collection
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions, check_in_process
 from dranking.cli.options.registry_models import RegistryOptions
+from dranking.cli.options.scorers import check_no_model
 from dranking.cli.options.shared import Json, Output, Overwrite, Queries
 from dranking.cli.output import note, print_json
 from dranking.cli.parsing.option_groups import grouped
@@ -85,6 +86,7 @@ def predict(
     from dranking.models.load import is_bilinear
 
     given, scored = registry.arguments(model, data)
+    check_no_model(scored)
     with registry.model(given) as (path, origin):
         if is_bilinear(path):
             if explain:
@@ -130,10 +132,11 @@ def _predict_rows(
     from dranking.models.linear.explanation import explained_blocks, used_names, with_scores
     from dranking.models.linear.model import load_model
     from dranking.models.scorers import needed_columns
-    from dranking.models.write_scores import write_scores
+    from dranking.models.write_scores import check_documents_known, write_scores
 
     fitted = columns.permitting(load_model(model))
     dataset = columns.open_rows(data, needed_columns([fitted]))
+    check_documents_known(dataset)
     if form in ("csv", "trec"):
         dataset.check_whole_queries(f"--format {form} ranks the documents of a query")
     if form == "directory":

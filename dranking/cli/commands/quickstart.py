@@ -25,11 +25,22 @@ MOST_TUNED = 48
 
 N_FOLDS = 4
 
+MARK = "quickstart.txt"
+"""The file that says that a folder is one of quickstart."""
+
+WRITTEN = ("train.txt", "train.zarr", "test.txt", "test.zarr", "model.json", "pixels.png")
+"""What quickstart writes, and replaces in a folder of its own."""
+
 
 @grouped
 def quickstart(
     output: Annotated[
-        Place, typer.Option("--output", "-o", help="Folder to write to; its files are replaced.")
+        Place,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder to write to; files of an earlier quickstart are replaced.",
+        ),
     ] = Path("dranking-quickstart"),
     seed: Annotated[
         int, typer.Option(help="Random seed of the sampled documents and the folds.")
@@ -58,6 +69,7 @@ def quickstart(
         raise UsageError(
             f"{output}: cannot be made, {error.strerror}. Name another folder with --output."
         ) from error
+    _claim(output)
     with progress_shown():
         train, test = (
             _ingest(judged, output, name)
@@ -93,6 +105,22 @@ def quickstart(
     )
     note(f"model, data and figure are in {output}: model.json, pixels.png, train.zarr, test.zarr")
     note(f"next: dranking evaluate {output / 'model.json'} {output / 'test.zarr'}")
+
+
+def _claim(output: Path) -> None:
+    """Mark a folder as that of quickstart; UsageError where it has files of others in its place."""
+    from dranking.files.writing.atomic_files import atomic_write
+
+    mark = output / MARK
+    if not mark.exists():
+        for name in WRITTEN:
+            if (output / name).exists():
+                raise UsageError(
+                    f"{output / name}: exists, and no quickstart wrote it. Name another folder "
+                    "with --output."
+                )
+    said = "dranking quickstart wrote this folder, and replaces its files when it runs again.\n"
+    atomic_write(mark, said, overwrite=True)
 
 
 def _ingest(judged: Judged, output: Path, name: str) -> Any:

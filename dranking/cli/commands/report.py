@@ -13,7 +13,13 @@ from dranking.cli.measured_rankers import Measuring, names_of, split_paths
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
 from dranking.cli.options.runs import RunOptions
-from dranking.cli.options.scorers import is_model, open_judged, open_scorer, ranks_by_column
+from dranking.cli.options.scorers import (
+    check_no_model,
+    is_model,
+    open_judged,
+    open_scorer,
+    ranks_by_column,
+)
 from dranking.cli.options.shared import ConventionIfGiven, Json, Output, Overwrite, metric_option
 from dranking.cli.output import note, print_json, print_line, progress_shown
 from dranking.cli.parsing.option_groups import grouped
@@ -92,7 +98,11 @@ def report(
     rankers shows means, all pairs with tests at one level, wins and losses, and the queries on
     which they differ most. Neither needs any other file.
     """
+    from dranking.report.page import check_page_name
+
     rankers, data = split_paths(paths)
+    check_no_model(data)
+    check_page_name(output)
     if champion is not None:
         ranks_by_column(data, score_column, [champion], "leave out --champion")
     check_output_file(output, overwrite)

@@ -29,7 +29,7 @@ class ClickOptions:
         Place | None,
         typer.Option(
             help="Estimate expected clicks and DCG from this click store, in place of measures on "
-            "judged data. --metrics are clicks@K and dcg@K."
+            "judged data. --metric takes clicks@K and dcg@K."
         ),
     ] = None
     propensities: Annotated[

@@ -147,6 +147,22 @@ def data_or_first(first: Place, data: Place | None, by_column: bool) -> Place:
     return first
 
 
+def check_no_model(data: Place | None) -> None:
+    """Raise UsageError if a stored model stands where data is expected, as where both are swapped.
+
+    Parameters
+    ----------
+    data
+        The argument DATA; None where there is none.
+    """
+    from dranking.models.load import is_stored_model
+
+    if data is not None and is_stored_model(data):
+        raise UsageError(
+            f"{data}: is a model, and stands where DATA is expected; DATA comes behind the model."
+        )
+
+
 def is_model(path: Place) -> bool:
     """Whether a path is taken for a model: where nothing is, too, which the error then says."""
     from dranking.metrics.scores.read_scores import score_form

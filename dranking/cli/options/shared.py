@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from dranking.cli.parsing.numbers import Grid, parse_grid, parse_number
+from dranking.cli.parsing.numbers import Grid, parse_grid, parse_lambda
 from dranking.files.places import Place
 
 Data: TypeAlias = Annotated[
@@ -64,14 +64,14 @@ NormalizeFit: TypeAlias = Annotated[
 Regularization: TypeAlias = Annotated[
     float,
     typer.Option(
-        "--regularization", parser=parse_number, metavar="L", help="lambda, such as 8 or 2^3."
+        "--regularization", parser=parse_lambda, metavar="L", help="lambda, such as 8 or 2^3."
     ),
 ]
 RegularizationIfGiven: TypeAlias = Annotated[
     float | None,
     typer.Option(
         "--regularization",
-        parser=parse_number,
+        parser=parse_lambda,
         metavar="L",
         help="lambda, such as 8 or 2^3. Default: 0.001.",
     ),
@@ -194,7 +194,8 @@ def metric_option(meaning: str) -> Any:
 MetricsIfGiven: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Comma-separated metrics. --metrics help lists them all, and the conventions. "
+        "--metric",
+        help="Comma-separated metrics. --metric help lists them all, and the conventions. "
         "Default: map,p@10,mean_ndcg,ndcg@10; map,mrr,p@10,ndcg@10 for a run.",
         callback=listed_metrics,
         is_eager=True,

@@ -26,6 +26,16 @@ def parse_number(text: str | float) -> float:
         raise typer.BadParameter(str(error)) from error
 
 
+def parse_lambda(text: str | float) -> float:
+    """Parse one lambda; of several, the error says which command tries them."""
+    if isinstance(text, str) and ("," in text or ".." in text):
+        raise typer.BadParameter(
+            f"{text!r:.80} are several values, and this trains with one. dranking tune tries "
+            f"several: dranking tune DATA --regularization {text:.80} --output MODEL"
+        )
+    return parse_number(text)
+
+
 def parse_grid(text: str | Grid) -> Grid:
     """Parse comma-separated numbers and ranges of powers such as `2^0..2^10`."""
     if isinstance(text, Grid):

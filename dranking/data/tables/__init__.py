@@ -2,8 +2,8 @@
 
 A flat table has one row per document. Roles of its columns, by name and type:
 
-- query ids (``qid``): integers of any width, strings, categoricals or whole floats; no nulls; the
-  rows of a query are adjacent;
+- query ids (``qid``): integers of any width, strings, categoricals or whole floats; no nulls;
+  rows of a query that lie apart are brought together;
 - grades (``relevance``): numbers from -1e50 to 1e50; null or NaN for an unlabelled document;
 - document ids (``docid``, optional): like query ids, nulls allowed;
 - weights (``weight``, optional): the query's weight, from 0 to 1e50, repeated for its documents;

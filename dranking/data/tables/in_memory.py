@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -42,11 +42,14 @@ from dranking.data.tables.numeric_values import (
     is_number,
     less_origins,
 )
-from dranking.data.tables.query_rows import check_adjacent, run_starts
+from dranking.data.tables.query_rows import order_by_query, run_starts
 from dranking.data.tables.recorded_steps import recorded_steps
 from dranking.data.tables.rows_to_block import concat_ids, fill_from_columns, rows_to_block
 from dranking.data.tables.vectors import spread_table, with_vectors
 from dranking.errors import DataError, UsageError, listed
+
+Rows: TypeAlias = slice | NDArray[np.int64]
+"""Some rows of what was given: from one to another, or by number."""
 
 
 class MemoryDataset(Dataset):
@@ -70,6 +73,8 @@ class MemoryDataset(Dataset):
     """
 
     in_memory = True
+    row_order: NDArray[np.int64] | None = None
+    """(n_documents,) number of each row among those given; None where the order is theirs."""
 
     def __init__(
         self,
@@ -106,7 +111,20 @@ class MemoryDataset(Dataset):
         blocks = [chosen.of_columns(block) for block in self._blocks]
         data = MemoryDataset(blocks, chosen.names, self.transforms, self.roles)
         data.constants = constants
+        data.row_order, data.is_reordered = self.row_order, self.is_reordered
         return data
+
+    def in_given_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of all documents, (n_documents, ...), in the order of the rows given."""
+        if self.row_order is None:
+            return super().in_given_order(values)
+        found = np.empty_like(values)
+        found[self.row_order] = values
+        return found
+
+    def in_own_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of all rows given, (n_documents, ...), in the order of the documents."""
+        return super().in_own_order(values) if self.row_order is None else values[self.row_order]
 
 
 def from_arrays(  # noqa: PLR0913 - one call with keywords
@@ -137,7 +155,8 @@ def from_arrays(  # noqa: PLR0913 - one call with keywords
         (n_documents,) relevance; NaN or null for an unlabelled document. None stands for no
         labels at all.
     qid
-        (n_documents,) ids of the queries, integers or strings; the rows of a query are adjacent.
+        (n_documents,) ids of the queries, integers or strings. Rows of a query that lie apart are
+        brought together: queries by first appearance, rows of a query in the order given.
     query_weights
         Numbers, at least 0: a mapping from query id to weight, a pandas Series indexed by query id,
         a table with the columns ``qid`` and ``weight``; or (n_queries,) numbers in the order in
@@ -161,7 +180,7 @@ def from_arrays(  # noqa: PLR0913 - one call with keywords
     ------
     DataError
         If lengths differ, a value is missing or beyond float32 (the message names row, column and
-        query), or the rows of a query are not adjacent.
+        query).
     UsageError
         If `qid` is None, a table has a column ``qid`` or ``relevance`` of its own, or indexes
         differ and do not tell which values belong to which rows; if there is no such `null`.
@@ -169,8 +188,8 @@ def from_arrays(  # noqa: PLR0913 - one call with keywords
     Warns
     -----
     DataWarning
-        If values are joined to rows by the labels of an index in another order, or a column of `X`
-        has a name that tools give to the index of a frame.
+        If rows of a query lie apart, values are joined to rows by the labels of an index in another
+        order, or a column of `X` has a name that tools give to the index of a frame.
     """
     rule = ValueRule.of(null, null_indicator, shift)
     rows = rows_in_memory(
@@ -232,25 +251,27 @@ def rows_in_memory(  # noqa: PLR0913 - one call with keywords
         features = features.toarray()
     check_relevance(relevance)
     may_miss = np.broadcast_to(nullable, len(names))
-    query_ptr = np.append(run_starts(ids), n_documents)
-    query_ids = ids.take(pa.array(query_ptr[:-1]))
-    check_adjacent(query_ids, query_ptr)
+    order = order_by_query(ids)
+    in_order = ids if order is None else ids.take(pa.array(order))
+    query_ptr = np.append(run_starts(in_order), n_documents)
+    query_ids = in_order.take(pa.array(query_ptr[:-1]))
     weights = None
     if query_weights is not None:
         weights = weights_of_queries(query_weights, query_ids)
 
     def block(first: int, last: int) -> QueryBlock:
-        rows = slice(query_ptr[first], query_ptr[last])
+        rows = _span(query_ptr[first], query_ptr[last], order)
         return QueryBlock(
             features=_block_features(features, rows, names, ids, may_miss, subtracted),
             relevance=relevance[rows],
             query_ptr=query_ptr[first : last + 1] - query_ptr[first],
             query_ids=query_ids[first:last],
-            doc_ids=None if documents is None else documents[rows],
+            doc_ids=None if documents is None else _taken(documents, rows),
             query_weights=None if weights is None else weights[first:last],
         )
 
     data = MemoryDataset(_blocks(block, query_ptr, max_documents), names)
+    data.row_order, data.is_reordered = order, order is not None
     data.constants, data.has_nulls = ColumnConstants.of_origins(subtracted), bool(may_miss.any())
     return data
 
@@ -284,8 +305,8 @@ def from_table(
     Raises
     ------
     DataError
-        If a column is missing or of a wrong type, a value is not allowed (the message names row,
-        column and query), or the rows of a query are not adjacent.
+        If a column is missing or of a wrong type, or a value is not allowed (the message names row,
+        column and query).
     UsageError
         If a column is named for two purposes, or there is no such `null`.
 
@@ -335,19 +356,19 @@ def rows_of_table(
     layout = replace(layout, origins=origins_of(ranges, layout.columns, wanted, where))
     ids = concat_ids([table], layout.roles.qid, layout.qid_is_text)
     check_no_null(ids, layout.roles.qid)
-    query_ptr = np.append(run_starts(ids), len(ids))
-    check_adjacent(ids.take(pa.array(query_ptr[:-1])), query_ptr)
+    order = order_by_query(ids)
+    query_ptr = np.append(run_starts(ids if order is None else ids.take(order)), len(ids))
     positions = np.arange(len(layout.feature_names))
     may_miss = columns.may_miss(layout.feature_names)
 
     def block(first: int, last: int) -> QueryBlock:
-        start, stop = int(query_ptr[first]), int(query_ptr[last])
-        rows = table.slice(start, stop - start)
-        place = lambda row: row_place(start + row)  # noqa: E731
-        return rows_to_block([rows], layout, positions, place, missing=may_miss)
+        rows = _span(query_ptr[first], query_ptr[last], order)
+        place = lambda row: row_place(_given_row(rows, row))  # noqa: E731
+        return rows_to_block([_taken(table, rows)], layout, positions, place, missing=may_miss)
 
     blocks = _blocks(block, query_ptr, max_documents)
     data = MemoryDataset(blocks, names, scalings_of(steps), layout.roles)
+    data.row_order, data.is_reordered = order, order is not None
     data.constants = constants_of(steps) or ColumnConstants.of_origins(layout.origins)
     data.has_nulls = bool(may_miss.any())
     return data
@@ -358,6 +379,22 @@ def _blocks(
 ) -> Iterable[QueryBlock]:
     cuts = block_boundaries(np.diff(query_ptr), max_documents).tolist()
     return (make(first, last) for first, last in pairwise(cuts))
+
+
+def _span(start: int, stop: int, order: NDArray[np.int64] | None) -> Rows:
+    """The rows given from `start` to `stop` in an order; None is the order given."""
+    span = slice(int(start), int(stop))
+    return span if order is None else order[span]
+
+
+def _taken(values: Any, rows: Rows) -> Any:
+    """Some rows of a table or array of Arrow."""
+    return values[rows] if isinstance(rows, slice) else values.take(pa.array(rows))
+
+
+def _given_row(rows: Rows, position: int) -> int:
+    """The row given at a position among some rows."""
+    return int(rows.start + position if isinstance(rows, slice) else rows[position])
 
 
 def _as_features(X: Any) -> tuple[Any, tuple[str, ...] | None]:
@@ -431,7 +468,7 @@ def _check_lengths(expected: int, of: str = "rows", **arrays: Any) -> None:
 
 def _block_features(
     features: Any,
-    rows: slice,
+    rows: Rows,
     names: tuple[str, ...],
     qid: pa.Array,
     nullable: NDArray[np.bool_],
@@ -439,7 +476,7 @@ def _block_features(
 ) -> FeatureMatrix:
     """Some rows as float32; read-only if they share the memory of the caller's array."""
     if isinstance(features, pa.Table):
-        piece = features.slice(rows.start, rows.stop - rows.start)
+        piece = _taken(features, rows)
         matrix = np.empty((len(names), piece.num_rows), dtype=np.float32).T
         invalid = fill_from_columns(piece, names, matrix, missing=nullable, origins=origins)
     elif sparse.issparse(features):
@@ -457,6 +494,6 @@ def _block_features(
         matrix.flags.writeable = False
     if invalid is not None:
         row, column = divmod(invalid.position, len(names))
-        row += int(rows.start)
+        row = _given_row(rows, row)
         raise feature_error(row_place(row), qid[row], names[column], invalid)
     return matrix

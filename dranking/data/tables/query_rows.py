@@ -1,4 +1,4 @@
-"""First row of every query, and the check that the rows of a query are adjacent."""
+"""First row of every query, and the order in which the rows of a query are adjacent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.data.tables.ids import Place, row_place
-from dranking.errors import DataError
+from dranking.errors import DataWarning, warn_user
 
 
 class QueryScan:
@@ -85,26 +85,34 @@ def run_starts(ids: pa.Array) -> NDArray[np.int64]:
     return np.concatenate(([0], rows)).astype(np.int64)
 
 
-def check_adjacent(run_ids: pa.Array, run_ptr: NDArray[np.int64]) -> None:
-    """Check that the rows of every id are adjacent in a table in memory.
+def order_by_query(ids: pa.Array) -> NDArray[np.int64] | None:
+    """The order in which the rows of every query are adjacent; None where they are already.
+
+    Queries come by first appearance, and rows of a query in the order given, as in `ingest`. A
+    `DataWarning` says how many queries lay apart.
 
     Parameters
     ----------
-    run_ids, run_ptr
-        As in `repeated_run`.
-
-    Raises
-    ------
-    DataError
-        If an id has two runs; names the query, and where it began, ended and appeared again.
+    ids
+        (n,) without nulls.
     """
-    found = repeated_run(run_ids, run_ptr)
-    if found is not None:
-        raise DataError(
-            f"{found}. Rows of a query must be adjacent; sort them by query id first (in pandas, "
-            "table = table.sort_values(column, kind='stable'), before X, y and qid are taken from "
-            "it), or ingest the table, which brings them together."
-        )
+    starts = run_starts(ids)
+    runs = ids.take(pa.array(starts)).dictionary_encode()
+    if len(runs.dictionary) == len(starts):
+        return None
+    # Codes are numbered by first appearance.
+    codes = np.asarray(runs.indices, dtype=np.int64)
+    lengths = np.diff(starts, append=len(ids))
+    is_apart = np.bincount(codes) > 1
+    n_documents = int(lengths[is_apart[codes]].sum())
+    warn_user(said_together(int(is_apart.sum()), n_documents), DataWarning)
+    return np.argsort(np.repeat(codes, lengths), kind="stable")
+
+
+def said_together(n_queries: int, n_documents: int) -> str:
+    """What users are told of queries whose rows lay apart."""
+    queries = "1 query" if n_queries == 1 else f"{n_queries:,} queries"
+    return f"the rows of {queries} ({n_documents:,} documents) lay apart and were brought together."
 
 
 def repeated_run(

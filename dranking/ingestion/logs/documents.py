@@ -174,6 +174,8 @@ class DocumentReader:
     def _row(self, row: Mapping[str, Any], query: str | int | None) -> Document:
         document = self._id(row, self._document, "document id")
         if query is None:
+            if row.get("format") == "dranking-model":
+                raise LogError("this is a model, which stands where data is expected.")
             shown = ", ".join([*row][:6])
             raise LogError(
                 f"the row names no query ({' or '.join(self._query)}); its keys are {shown:.200}. "

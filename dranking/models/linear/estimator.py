@@ -120,7 +120,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             out. With a path, a table or dask DataFrame, the name of a column ("relevance" by
             default); of a dask DataFrame, only so.
         qid
-            (n_documents,) query ids; the rows of a query are adjacent, except in Dask collections.
+            (n_documents,) query ids. Rows of a query that lie apart are brought together.
             With a path, a table or dask DataFrame, the name of a column ("qid" by default).
         query_weights
             Weights of queries, at least 0: a mapping from query id to weight, a pandas Series
@@ -179,7 +179,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             takes them in the order of its `feature_names`.)
         qid
             (n_documents,) query ids of the rows of a table or an array, or the name of a column of
-            the table, if features are scaled query by query; the rows of a query are adjacent.
+            the table, if features are scaled query by query.
         executor
             "threads" or a `distributed.Client`; None means the current client, else threads.
 

@@ -98,15 +98,16 @@ def explained(model: LinearModel, data: Any, *, qid: Any, executor: Any) -> Expl
             "of interest, such as frame.head()."
         )
     if isinstance(data, Dataset):
-        parts = [part for _, part in explained_blocks(model, data, executor)]
+        rows, parts = data, [part for _, part in explained_blocks(model, data, executor)]
     else:
         used, steps = _used(model), model.preparation
-        rows = prepared_rows(
+        rows, blocks = prepared_rows(
             _as_rows(data), model.feature_names, used, steps, qid=qid, model="the model"
         )
         weights = np.array(model.weights)[used]
-        parts = [contributions_of_rows(block, slice(None), weights) for block in rows]
+        parts = [contributions_of_rows(block, slice(None), weights) for block in blocks]
     contributions = np.concatenate(parts) if parts else np.empty((0, len(names)))
+    contributions = rows.in_given_order(contributions)
     return Explanation(names, contributions, _sums(contributions))
 
 

@@ -181,14 +181,15 @@ class LinearModel(BaseModel):
             in order. DataFrames and arrays of Dask too.
         qid
             (n_documents,) query ids of the rows of a table or an array, or the name of a column of
-            the table, if features are scaled query by query; the rows of a query are adjacent.
+            the table, if features are scaled query by query.
         executor
             "threads" or a `distributed.Client`; None means the current client, else threads.
 
         Returns
         -------
-        (n_documents,) float64; higher ranks first. For a dask DataFrame, a lazy dask Series with
-        its partitions and index; for a dask array, a lazy dask array with its chunks of rows.
+        (n_documents,) float64 in the order of the rows given; higher ranks first. For a dask
+        DataFrame, a lazy dask Series with its partitions and index; for a dask array, a lazy dask
+        array with its chunks of rows.
 
         Raises
         ------
@@ -196,11 +197,12 @@ class LinearModel(BaseModel):
             If features are missing, a value of theirs is missing for which `constants` have none,
             or the data's scaling or filling differs from those that the model needs.
         UsageError
-            If `qid` is needed but not given.
+            If `qid` is needed but not given; or rows of a data set lay apart, and only some of its
+            queries are here.
         """
         if isinstance(data, Dataset):
             parts = [scores for _, scores in self.predict_blocks(data, executor=executor)]
-            return np.concatenate(parts) if parts else np.empty(0)
+            return data.in_given_order(np.concatenate(parts)) if parts else np.empty(0)
         weights = np.array(self.weights)
         return table_scores(data, self.feature_names, weights, self.preparation, qid=qid)
 

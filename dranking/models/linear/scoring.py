@@ -65,8 +65,9 @@ def table_scores(
     if is_dask(X):
         return _lazy_scores(X, names, weights, steps, qid=qid, model=model)
     used = np.flatnonzero(weights if weights.ndim == 1 else weights.any(axis=1))
-    blocks = prepared_rows(X, names, used, steps, qid=qid, model=model)
-    return np.concatenate([linear_scores(block.features, weights[used]) for block in blocks])
+    rows, blocks = prepared_rows(X, names, used, steps, qid=qid, model=model)
+    scores = [linear_scores(block.features, weights[used]) for block in blocks]
+    return rows.in_given_order(np.concatenate(scores))
 
 
 def prepared_rows(
@@ -77,8 +78,10 @@ def prepared_rows(
     *,
     qid: Any,
     model: str,
-) -> Iterator[QueryBlock]:
-    """Blocks of rows in memory with the features `used` after the steps; errors as `table_scores`.
+) -> tuple[Dataset, Iterator[QueryBlock]]:
+    """Rows in memory, and their blocks with the features `used` after the steps.
+
+    Errors are those of `table_scores`.
 
     Without features, the rows are one block of no columns.
     """
@@ -132,8 +135,7 @@ def prepared_rows(
     keys = X.column_names if is_table(X) else default_feature_names(len(origins))
     by_name = {key: origin for key, origin in zip(keys, origins.tolist(), strict=True) if origin}
     rows = as_dataset(X, None, qid=ids, nullable=nullable, origins=by_name)
-    for block in rows.read_blocks(columns=places):
-        yield prepared_block(block, missing)
+    return rows, (prepared_block(block, missing) for block in rows.read_blocks(columns=places))
 
 
 def _column(X: Any, name: str) -> Any:

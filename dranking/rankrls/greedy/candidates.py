@@ -34,11 +34,11 @@ Array = NDArray[np.float64]
 STRENGTHS = tuple(2.0**exponent for exponent in (-10, -7, -4, -1, 2))
 """lambda to try, as shares of the median sum of squares of a column within queries."""
 
-N_MULTIPLIED = 10
+N_MULTIPLIED = 5
 """Number of selected columns that are multiplied by other features."""
 
 N_PARTNERS = 200
-"""Number of features by which they are multiplied, so that wide data has 2,000 products at most."""
+"""Number of features by which they are multiplied, so that wide data has 1,000 products at most."""
 
 
 def with_candidates(

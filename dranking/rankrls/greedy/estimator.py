@@ -217,13 +217,13 @@ class GreedyRankRLS(GreedyRanker):
     search: SearchName | Search | Mapping[str, Any] = "forward"
     rescore: str | Rescore | Mapping[str, Any] | None = None
     feature_costs: CostValues | Costs | None = None
-    forms: Sequence[FormName] | Forms | Mapping[str, Any] = ("raw",)
+    forms: str | Sequence[FormName] | Forms | Mapping[str, Any] = ("raw",)
 
     def _training_data(
         self, X: Any, y: Any, qid: Any, query_weights: Any, null: ValueRule, executor: Executor
     ) -> Dataset:
         dataset = super()._training_data(X, y, qid, query_weights, null, executor)
-        return with_candidates(dataset, Forms.of(self.forms).names, executor, self.forbidden)
+        return with_candidates(dataset, Forms.of(self.forms).each, executor, self.forbidden)
 
     def _fit(self, dataset: Dataset, executor: Executor) -> Array:
         search = Search.of(self.search)

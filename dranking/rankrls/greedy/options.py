@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from dranking.data.forms_dataset import FormName
 from dranking.metrics.conventions import DEFAULT_CONVENTION
@@ -104,9 +104,9 @@ class Forms(Options):
     Parameters
     ----------
     names
-        "raw", "log", "query-minmax", "rank", "standard", "minmax", "quantile", "hinge"; see
-        `dranking.data.forms_dataset.with_forms`. A form is named like ``log(f12)``. With "product",
-        also products of two columns such as ``f3 * log(f12)``; see
+        "raw", "log", "query-minmax", "rank", "standard", "minmax", "quantile", "hinge", or one text
+        such as "raw,log"; see `dranking.data.forms_dataset.with_forms`. A form is named like
+        ``log(f12)``. With "product", also products of two columns such as ``f3 * log(f12)``; see
         `dranking.rankrls.greedy.candidates.with_candidates`. Forms are computed when blocks are
         read: data, memory and time are those of as many features as there are forms.
     per_feature
@@ -114,8 +114,14 @@ class Forms(Options):
         products.
     """
 
-    names: Sequence[FormName] = ("raw",)
+    names: str | Sequence[FormName] = ("raw",)
     per_feature: int = 1
+
+    @property
+    def each(self) -> Sequence[FormName]:
+        """The names one by one, also of the text "raw,log", as `tune` and the options have it."""
+        names = self.names.split(",") if isinstance(self.names, str) else self.names
+        return cast(Sequence[FormName], names)
 
 
 @dataclass(repr=False)

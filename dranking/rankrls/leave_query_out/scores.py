@@ -152,7 +152,7 @@ def leave_query_out_scores(
         view = model.columns_of(dataset)
         tiles, fits, everyone = _fitted(view, regularization, run)
         scores = map_blocks(_score_block, view, run, everyone, each=tiles.gather(fits), name="lqo")
-        return np.concatenate(list(scores))
+        return dataset.in_given_order(np.concatenate(list(scores)))
     columns = columns_of_collection(X, *model.of_all, used)
     with as_stated():
         placed = place(

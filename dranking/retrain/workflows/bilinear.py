@@ -141,7 +141,7 @@ class BilinearWorkflow:
             model,
             documents,
             preferences,
-            metrics=measures,
+            metric=measures,
             convention=self._run.config.gate.convention,
         )
         return Evaluation(found.per_query, found.trained_on)

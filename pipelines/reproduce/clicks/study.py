@@ -185,7 +185,7 @@ def ndcg_of(data: Path, test: Path, work: Path) -> float:
     """NDCG@10 on test queries of the features selected on the data."""
     model = work / "model.json"
     command("select", data, *SELECTION, "--output", model, "--overwrite")
-    found = command("evaluate", model, test, "--metrics", "ndcg@10")
+    found = command("evaluate", model, test, "--metric", "ndcg@10")
     return float(found["metrics"]["ndcg@10"])
 
 

@@ -66,7 +66,7 @@ def test_labels(dranking, docs, tmp_path):
     assert facts["n_features"] == 9
     assert facts["n_entries"] == ranker.weights_.nnz
 
-    code, out, _ = dranking("evaluate", tmp_path / "m", docs, "--metrics", "map", "--json")
+    code, out, _ = dranking("evaluate", tmp_path / "m", docs, "--metric", "map", "--json")
     result = json.loads(out)
     assert (code, result["n_queries"]) == (0, 10)
     wanted = dr.evaluate_bilinear(model, documents, dr.same_class(documents))

@@ -25,16 +25,16 @@ def runs(tmp_path):
 
 def test_the_command_prints_tables_of_all_rankers(dranking, runs):
     paths, qrels = runs
-    code, out, err = dranking("compare", *paths, qrels, "--metrics", "map")
+    code, out, err = dranking("compare", *paths, qrels, "--metric", "map")
     assert code == 0, err
     assert "1.0000 bc" in out
     assert "a - b" in out
     assert "30 / 0 / 0" in out
-    _, out, _ = dranking("compare", *paths, qrels, "--metrics", "map", "--format", "markdown")
+    _, out, _ = dranking("compare", *paths, qrels, "--metric", "map", "--format", "markdown")
     rows = ["| ranker | map |", "| --- | --- |", "| a good.run | 1.0000 bc |"]
     assert out.splitlines()[:3] == rows
     assert out.splitlines()[3:] == ["| b poor.run | 0.3333 |", "| c worse.run | 0.3333 |"]
-    options = ("--metrics", "map,mean_ndcg", "--format", "latex", "--test", "tukey-hsd")
+    options = ("--metric", "map,mean_ndcg", "--format", "latex", "--test", "tukey-hsd")
     _, out, _ = dranking("compare", *paths[:2], qrels, *options)
     assert r"ranker & map & mean\_ndcg \\" in out.splitlines()
     assert r"a good.run & 1.0000 b & 1.0000 b \\" in out.splitlines()
@@ -42,9 +42,9 @@ def test_the_command_prints_tables_of_all_rankers(dranking, runs):
 
 def test_the_command_and_python_have_the_same_figures(dranking, runs):
     paths, qrels = runs
-    code, out, _ = dranking("compare", *paths, qrels, "--metrics", "map,p@1", "--json", "--seed", 3)
+    code, out, _ = dranking("compare", *paths, qrels, "--metric", "map,p@1", "--json", "--seed", 3)
     rankers = {path.name: path for path in paths}
-    found = dr.compare_rankers(rankers, qrels, metrics=["map", "p@1"], seed=3)
+    found = dr.compare_rankers(rankers, qrels, metric=["map", "p@1"], seed=3)
     assert code == 0
     assert json.loads(out) == json.loads(json.dumps(found.as_json()))
     assert found["p@1"].rankers[0].better_than == ("poor.run", "worse.run")
@@ -73,7 +73,7 @@ def test_a_report_of_several_rankers_and_of_one(dranking, runs, tmp_path):
         "evaluate",
         paths[0],
         qrels,
-        "--metrics",
+        "--metric",
         "map",
         "--per-query",
         tmp_path / "p.parquet",

@@ -33,7 +33,7 @@ def files(tmp_path):
 
 def test_a_run_is_evaluated_on_judgements(dranking, files, tmp_path):
     (a, _, judged), (run, _, qrels) = files
-    call = "evaluate", run, qrels, "--metrics", "map,ndcg@5"
+    call = "evaluate", run, qrels, "--metric", "map,ndcg@5"
     options = "-c", "-l", "2", "--unjudged", "skip", "--per-query", tmp_path / "values.parquet"
     code, out, err = dranking(*call, *options, "--json")
     assert code == 0, err
@@ -83,14 +83,14 @@ def test_a_run_is_evaluated_on_judgements(dranking, files, tmp_path):
 
 def test_runs_are_compared_on_judgements(dranking, files):
     (a, b, judged), (one, other, qrels) = files
-    code, out, err = dranking("compare", one, other, qrels, "--metrics", "map", "--json")
+    code, out, err = dranking("compare", one, other, qrels, "--metric", "map", "--json")
     assert code == 0, err
     assert "judged queries that are not in the run (left out): 1" in err
     tool = pytrec_eval.RelevanceEvaluator(judged, {"map"})
     means = [np.mean([v["map"] for v in tool.evaluate(run).values()]) for run in (a, b)]
     [found] = json.loads(out)["metrics"]
     assert [found["mean_a"], found["mean_b"]] == pytest.approx(means, rel=1e-12)
-    assert dr.compare(a, b, judged, metrics="map")["map"].p_value == found["p_value"]
+    assert dr.compare(a, b, judged, metric="map")["map"].p_value == found["p_value"]
 
 
 def test_what_is_no_run_beside_judgements(dranking, files, tmp_path):
@@ -119,7 +119,7 @@ def test_scores_without_document_ids_belong_to_labels_in_their_order(dranking, t
     labels.to_parquet(tmp_path / "labels.parquet")
     scores = tmp_path / "scores.csv"
     scores.write_text("qid,score\na,2\na,1\nb,1\nb,2\n")
-    call = "--metrics", "map", "--json"
+    call = "--metric", "map", "--json"
     code, out, err = dranking("evaluate", scores, tmp_path / "labels.parquet", *call)
     assert code == 0, err
     assert json.loads(out)["metrics"] == {"map": 0.75}

@@ -57,7 +57,7 @@ def mean_ndcg(table, weights):
 
 
 def measured(dranking, model, data, *more):
-    found = ok(dranking, "evaluate", model, data, "--metrics", "ndcg@10", "--json", *more)
+    found = ok(dranking, "evaluate", model, data, "--metric", "ndcg@10", "--json", *more)
     return json.loads(found)["metrics"]["ndcg@10"]
 
 
@@ -113,10 +113,10 @@ def test_comparisons_reports_and_bounds_read_rows_with_gaps(dranking, folder):
     ok(dranking, "train", "rankrls", "train.parquet", "--null", "mean", "-o", "m.json")
     ok(dranking, "train", "rankrls", "train.parquet", "--null", "zero", "-o", "zero.json")
     found = json.loads(
-        ok(dranking, "compare", "m.json", "zero.json", "test.parquet", "--metrics", "map", "--json")
+        ok(dranking, "compare", "m.json", "zero.json", "test.parquet", "--metric", "map", "--json")
     )
     means = [
-        json.loads(ok(dranking, "evaluate", m, "test.parquet", "--metrics", "map", "--json"))
+        json.loads(ok(dranking, "evaluate", m, "test.parquet", "--metric", "map", "--json"))
         for m in ("m.json", "zero.json")
     ]
     [metric] = found["metrics"]

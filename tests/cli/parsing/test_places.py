@@ -188,6 +188,15 @@ def test_quickstart_names_a_file_that_it_may_not_write(tmp_path, dranking, monke
     assert (code, said in err) == (2, True), err
 
 
+def test_quickstart_leaves_files_of_others(tmp_path, dranking):
+    (tmp_path / "model.json").write_text("mine")
+    code, _, err = dranking("quickstart", "-o", tmp_path)
+    assert (code, "model.json: exists, and no quickstart wrote it" in err) == (2, True)
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [
+        ("model.json", "mine")
+    ]
+
+
 def test_quickstart_refuses_a_url(here, dranking):
     code, _, err = dranking("quickstart", "-o", "memory://somewhere/q")
     assert code == 2

@@ -361,7 +361,7 @@ def test_a_model_records_the_nights_of_its_clicks(tmp_path, capsys):
     )
     call = ["evaluate", str(tmp_path / "model.json"), str(tmp_path / "data.parquet")]
     call += ["--clicks", str(night(3).place), "--propensities", str(tmp_path / "p.json")]
-    call += ["--metrics", "clicks@3"]
+    call += ["--metric", "clicks@3"]
     assert run(call) == 3
     assert "--allow-same-nights" in capsys.readouterr().err
     assert run([*call, "--allow-same-nights"]) == 0
@@ -383,19 +383,19 @@ def test_the_command(tmp_path, capsys):
         str(tmp_path / "p.json"),
     ]
     call = ["evaluate", str(tmp_path / "good.json"), str(tmp_path / "data.parquet"), *clicks]
-    assert run([*call, "--metrics", "clicks@3,dcg@2", "--json"]) == 0
+    assert run([*call, "--metric", "clicks@3,dcg@2", "--json"]) == 0
     done = capsys.readouterr()
     assert "not trained on" in done.err
     value, dcg = json.loads(done.out)["values"]
     assert value["interval"][0] <= best <= value["interval"][1]
     assert (value["covered"], value["n_queries"], dcg["name"]) == (1.0, 50, "dcg@2")
-    assert run([*call, "--metrics", "clicks@3", "--baseline", str(tmp_path / "bad.json")]) == 0
+    assert run([*call, "--metric", "clicks@3", "--baseline", str(tmp_path / "bad.json")]) == 0
     assert "difference of clicks@3" in capsys.readouterr().out
     assert run([*call, "--trained-on", str(tmp_path / "clicks.store")]) == 3
     assert "trained on" in capsys.readouterr().err
     assert run(call) == 2  # clicks@10 needs ten propensities
     assert "choose clicks@3" in capsys.readouterr().err
-    assert run([*call, "--metrics", "ndcg@10"]) == 2
+    assert run([*call, "--metric", "ndcg@10"]) == 2
     assert run(call[:5]) == 2
     assert "--clicks needs --propensities" in capsys.readouterr().err
     assert run([*call[:3], "--trained-on", "x"]) == 2

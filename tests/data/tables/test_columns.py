@@ -95,7 +95,7 @@ def test_an_error_names_at_most_twenty_columns(case, tmp_path):
         "absent": lambda: dr.from_table(table, {"exclude": [f"no{name}" for name in names]}),
         "texts": lambda: dr.from_table(pa.table({**ids, **dict.fromkeys(names, texts)})),
         "lacking": lambda: model.predict(pa.table({"x": rows})),
-        "scores": lambda: dr.evaluate("none", table, metrics=["map"]),
+        "scores": lambda: dr.evaluate("none", table, metric=["map"]),
         "twice": lambda: dr.from_table(twice),
         "apart": lambda: dr.evaluate(model, tmp_path / "rows.parquet"),
         "gaps": lambda: dr.RankRLS(normalize="rank").fit(gaps),
@@ -167,10 +167,10 @@ def test_a_model_finds_its_feature_under_the_name_of_an_index(preserve, tmp_path
     table = pa.Table.from_pandas(frame, preserve_index=False)
     named = opened(table, tmp_path, features=["index", "x1"])
     model = dr.RankRLS().fit(named)
-    right = dr.evaluate(model, named, metrics=["pairwise_error"]).metrics
+    right = dr.evaluate(model, named, metric=["pairwise_error"]).metrics
     stored = pa.Table.from_pandas(frame.set_index("index")) if preserve else table
     pq.write_table(stored, tmp_path / "later.parquet")
-    found = dr.evaluate(model, tmp_path / "later.parquet", metrics=["pairwise_error"])
+    found = dr.evaluate(model, tmp_path / "later.parquet", metric=["pairwise_error"])
     assert found.metrics == right
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataWarning)

@@ -7,9 +7,10 @@ import pytest
 from dask.sizeof import sizeof
 from scipy import sparse
 
+import dranking as dr
 from dranking.data.roles import Columns
 from dranking.data.tables.in_memory import MemoryDataset, from_arrays, from_table
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, DataWarning, UsageError
 from dranking.ingestion.ingest import ingest
 
 RNG = np.random.default_rng(0)
@@ -170,7 +171,6 @@ def test_values_that_cannot_be(form, value, message):
     ("arguments", "error", "message"),
     [
         ({"qid": None}, UsageError, "qid is missing"),
-        ({"qid": QID[::-1] % 2}, DataError, r"row 6: query 1 appears again.*sort_values\(column"),
         ({"qid": QID[:-1]}, DataError, "qid has 14 entries for 15 rows"),
         ({"qid": QID + 0.5}, DataError, r"row 0: qid is \d+\.5; ids are"),
         ({"qid": X}, DataError, r"qid has shape \(15, 4\)"),
@@ -221,6 +221,102 @@ def test_a_role_in_the_index_of_a_frame_is_named(tmp_path):
     assert from_table(kept, columns).feature_names == ("a", "b", "c", "d")
 
 
+@pytest.mark.parametrize("form", ["float32", "pandas", "arrow", "csr_array", "table"])
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_lie_apart_are_brought_together(form, seed):
+    """Queries come by first appearance, and the rows of each in the order given."""
+    rng = np.random.default_rng(seed)
+    qid, numbers = rng.permutation(QID), np.arange(15)
+    order = [row for query in dict.fromkeys(qid.tolist()) for row in numbers if qid[row] == query]
+    apart = [q for q in set(qid.tolist()) if np.ptp(numbers[qid == q]) >= (qid == q).sum()]
+    n_documents = int(np.isin(qid, apart).sum())
+    said = rf"the rows of {len(apart)} queries \({n_documents} documents\) lay apart"
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    frame = frame.assign(relevance=Y, qid=qid, docid=numbers)
+
+    def made():
+        if form == "table":
+            return from_table(frame, max_documents=6)
+        return from_arrays(FORMS[form], Y, qid, doc_ids=numbers, max_documents=6)
+
+    with pytest.warns(DataWarning, match=said):
+        data = made()
+    blocks = list(data.read_blocks())
+    dense = [b.features.toarray() if b.is_sparse else b.features for b in blocks]
+    np.testing.assert_array_equal(np.concatenate(dense), X[order])
+    np.testing.assert_array_equal(np.concatenate([b.relevance for b in blocks]), Y[order])
+    assert [i for b in blocks for i in b.doc_ids.to_pylist()] == order
+    assert data.query_ids().to_pylist() == list(dict.fromkeys(qid.tolist()))
+    sizes = [size for b in blocks for size in np.diff(b.query_ptr).tolist()]
+    assert sizes == [int((qid == q).sum()) for q in dict.fromkeys(qid.tolist())]
+
+
+def test_a_wrong_value_is_where_it_was_given():
+    wrong, qid = X.copy(), QID[::-1] % 2
+    wrong[4, 2] = np.nan
+    for given in (wrong, pd.DataFrame(wrong), sparse.csr_array(wrong)):
+        with (
+            pytest.warns(DataWarning, match="lay apart"),
+            pytest.raises(DataError, match=rf"row 4, column '\w+' \(query {qid[4]}\)"),
+        ):
+            from_arrays(given, Y, qid)
+
+
+def test_scores_have_the_order_of_the_rows_given():
+    rng = np.random.default_rng(4)
+    rows = rng.permutation(15)
+    names = tuple("abcd")
+    weights = (1.0, 2.0, 0.5, -1.0)
+    ranker = dr.RankRLS(normalize="rank").fit(X, Y, qid=QID)
+    model = dr.LinearModel(feature_names=names, weights=weights)
+    frame = pd.DataFrame(X[rows], columns=names)
+    with pytest.warns(DataWarning, match="lay apart"):
+        found = ranker.predict(X[rows], qid=QID[rows])
+    np.testing.assert_array_equal(found, ranker.predict(X, qid=QID)[rows])
+    with pytest.warns(DataWarning, match="lay apart"):
+        found = dr.leave_query_out_scores(ranker, X[rows], Y[rows], qid=QID[rows])
+    expected = dr.leave_query_out_scores(ranker, X, Y, qid=QID)[rows]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    with pytest.warns(DataWarning, match="lay apart"):
+        found = ranker.to_model().explain(X[rows], qid=QID[rows]).scores
+    np.testing.assert_array_equal(found, ranker.to_model().explain(X, qid=QID).scores[rows])
+    with pytest.warns(DataWarning, match="lay apart"):
+        assert ranker.score(X[rows], Y[rows], qid=QID[rows]) == ranker.score(X, Y, qid=QID)
+    with pytest.warns(DataWarning, match="lay apart"):
+        data = from_table(frame.assign(relevance=Y[rows], qid=QID[rows]), max_documents=6)
+    scores = X[rows] @ np.array(weights)
+    np.testing.assert_allclose(model.predict(data), scores)
+    whole = from_arrays(X, Y, QID, feature_names=names)
+    right = dr.evaluate(model, whole).metrics
+    assert dr.evaluate(scores, data).metrics == pytest.approx(right)
+    assert dr.evaluate(model, data).metrics == pytest.approx(right)
+    filled = frame.assign(a=frame["a"].where(rows != 3), relevance=Y[rows], qid=QID[rows])
+    with pytest.warns(DataWarning, match="lay apart"):
+        data = from_table(filled, null="zero", max_documents=6)
+    np.testing.assert_allclose(model.predict(data), scores - np.where(rows == 3, X[3, 0], 0.0))
+
+
+def test_scores_whose_rows_are_not_known_are_refused(tmp_path):
+    qid = QID[::-1] % 2
+    model = dr.LinearModel(feature_names=("f1", "f2", "f3", "f4"), weights=(1.0, 2.0, 0.5, -1.0))
+    with pytest.warns(DataWarning, match="lay apart"):
+        data = from_arrays(X, Y, qid)
+    with pytest.warns(DataWarning, match="lay apart"):
+        known = from_arrays(X, Y, qid, doc_ids=np.arange(15))
+    part = data.select_queries(np.array([True, False]))
+    for use in (
+        lambda: model.predict(part),
+        lambda: dr.evaluate(np.ones(part.n_documents), part),
+        lambda: dr.write_scores(model, data, tmp_path / "scores"),
+    ):
+        with pytest.raises(UsageError, match="rows of this data lay apart and were brought tog"):
+            use()
+    assert not (tmp_path / "scores").exists()
+    dr.write_scores(model, known, tmp_path / "scores")
+    written = pd.read_parquet(tmp_path / "scores").set_index("docid")["score"].sort_index()
+    np.testing.assert_allclose(written, X @ np.array(model.weights), rtol=1e-6)
+
+
 def test_a_flat_table():
     frame = pd.DataFrame(X, columns=list("abcd"))
     frame.insert(2, "qid", QID)
@@ -243,9 +339,13 @@ def test_a_flat_table():
         from_table(frame, max_documents=6)
     with pytest.raises(UsageError, match="a list is not a table with columns"):
         from_table([[1]])
-    frame.loc[14, "qid"] = 11
-    with pytest.raises(DataError, match="row 14: query 11 appears again"):
-        from_table(frame)
+    frame.loc[[10, 14], ["b", "qid"]] = [[0.0, 14], [np.nan, 11]]
+    frame.loc[14, "weight"] = 1.0
+    with (
+        pytest.warns(DataWarning, match=r"the rows of 1 query \(4 documents\) lay apart"),
+        pytest.raises(DataError, match=r"row 14, column 'b' \(query 11\)"),
+    ):
+        from_table(frame, max_documents=6)
 
 
 def test_blocks_that_do_not_fit_together():

@@ -222,8 +222,8 @@ def test_two_models_with_other_origins_read_no_table_together(tmp_path):
             needed_columns(pair)
     page = dr.as_place(tmp_path) / "page.html"
     dr.write_report(shifted, LATER, page, champion=plain)
-    theirs = dr.evaluate(plain, LATER, metrics=["ndcg@10"]).metrics["ndcg@10"]
-    assert theirs != dr.evaluate(shifted, LATER, metrics=["ndcg@10"]).metrics["ndcg@10"]
+    theirs = dr.evaluate(plain, LATER, metric=["ndcg@10"]).metrics["ndcg@10"]
+    assert theirs != dr.evaluate(shifted, LATER, metric=["ndcg@10"]).metrics["ndcg@10"]
     assert f"{theirs:.4f}" in page.read_text()
     of_x = dr.RankRLS().fit(TRAIN.drop(columns="sec")).to_model()
     assert needed_columns([of_x, shifted]).origins == {"sec": START}
@@ -281,13 +281,13 @@ def test_values_without_their_record_are_not_taken_for_raw_ones(tmp_path):
     """As pandas reads the file: the differences, in float32, without the metadata."""
     model = dr.RankRLS().fit(TRAIN, shift="auto").to_model()
     dr.write_parquet(dr.from_table(TRAIN, shift="auto"), tmp_path / "shifted.parquet")
-    right = dr.evaluate(model, TRAIN, metrics=["map"]).metrics
-    assert dr.evaluate(model, tmp_path / "shifted.parquet", metrics=["map"]).metrics == right
+    right = dr.evaluate(model, TRAIN, metric=["map"]).metrics
+    assert dr.evaluate(model, tmp_path / "shifted.parquet", metric=["map"]).metrics == right
     rows = pd.read_parquet(tmp_path / "shifted.parquet")
     rows.to_parquet(tmp_path / "again.parquet")
     for use in (
-        lambda: dr.evaluate(model, rows, metrics=["map"]),
-        lambda: dr.evaluate(model, tmp_path / "again.parquet", metrics=["map"]),
+        lambda: dr.evaluate(model, rows, metric=["map"]),
+        lambda: dr.evaluate(model, tmp_path / "again.parquet", metric=["map"]),
         lambda: model.predict(rows),
         lambda: model.predict(rows[COLUMNS].to_numpy(np.float32)),
     ):
