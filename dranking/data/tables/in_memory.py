@@ -5,24 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock, block_boundaries
+from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, QueryBlock, block_boundaries
 from dranking.data.column_constants import ColumnConstants, NullPolicy, Shift, ValueRule
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.filling import filled
-from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, QID, RELEVANCE, Columns, Roles
+from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, Columns, Roles
 from dranking.data.steps import Filling, constants_of, every_gap, scalings_of
 from dranking.data.tables.alignment import aligned, weights_of_queries
-from dranking.data.tables.any_table import as_table, check_index, is_table
+from dranking.data.tables.any_table import as_table, check_index
 from dranking.data.tables.columns import TABLE, find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
+from dranking.data.tables.given_rows import (
+    as_features,
+    block_features,
+    check_lengths,
+    given_row,
+    span,
+    taken,
+)
 from dranking.data.tables.ids import as_ids, check_no_null, row_place
 from dranking.data.tables.index_columns import say_index_features
 from dranking.data.tables.lost_digits import (
@@ -35,21 +43,14 @@ from dranking.data.tables.lost_digits import (
 )
 from dranking.data.tables.numeric_values import (
     Nullable,
-    as_float32,
     as_numbers,
     check_relevance,
-    feature_error,
-    is_number,
-    less_origins,
 )
 from dranking.data.tables.query_rows import order_by_query, run_starts
 from dranking.data.tables.recorded_steps import recorded_steps
-from dranking.data.tables.rows_to_block import concat_ids, fill_from_columns, rows_to_block
+from dranking.data.tables.rows_to_block import concat_ids, rows_to_block
 from dranking.data.tables.vectors import spread_table, with_vectors
-from dranking.errors import DataError, UsageError, listed
-
-Rows: TypeAlias = slice | NDArray[np.int64]
-"""Some rows of what was given: from one to another, or by number."""
+from dranking.errors import DataError, UsageError
 
 
 class MemoryDataset(Dataset):
@@ -225,7 +226,7 @@ def rows_in_memory(  # noqa: PLR0913 - one call with keywords
     if qid is None:
         raise UsageError("qid is missing; pass the query id of each row as qid=.")
     y, qid, doc_ids = aligned(X, y=y, qid=qid, doc_ids=doc_ids).values()
-    features, names = _as_features(X)
+    features, names = as_features(X)
     names = names if feature_names is None else tuple(feature_names)
     if names is None:
         names = default_feature_names(features.shape[1])
@@ -234,8 +235,8 @@ def rows_in_memory(  # noqa: PLR0913 - one call with keywords
     check_no_null(ids, "qid")
     relevance = np.full(n_documents, np.nan) if y is None else as_numbers(y, "y")
     documents = None if doc_ids is None else as_ids(doc_ids, "doc_ids")
-    _check_lengths(n_documents, qid=ids, y=relevance, doc_ids=documents)
-    _check_lengths(features.shape[1], "columns", feature_names=names)
+    check_lengths(n_documents, qid=ids, y=relevance, doc_ids=documents)
+    check_lengths(features.shape[1], "columns", feature_names=names)
     if isinstance(features, pa.Table):
         features = features.rename_columns(list(names))
         if y is not None:  # scores have no labels
@@ -260,13 +261,13 @@ def rows_in_memory(  # noqa: PLR0913 - one call with keywords
         weights = weights_of_queries(query_weights, query_ids)
 
     def block(first: int, last: int) -> QueryBlock:
-        rows = _span(query_ptr[first], query_ptr[last], order)
+        rows = span(query_ptr[first], query_ptr[last], order)
         return QueryBlock(
-            features=_block_features(features, rows, names, ids, may_miss, subtracted),
+            features=block_features(features, rows, names, ids, may_miss, subtracted),
             relevance=relevance[rows],
             query_ptr=query_ptr[first : last + 1] - query_ptr[first],
             query_ids=query_ids[first:last],
-            doc_ids=None if documents is None else _taken(documents, rows),
+            doc_ids=None if documents is None else taken(documents, rows),
             query_weights=None if weights is None else weights[first:last],
         )
 
@@ -362,9 +363,9 @@ def rows_of_table(
     may_miss = columns.may_miss(layout.feature_names)
 
     def block(first: int, last: int) -> QueryBlock:
-        rows = _span(query_ptr[first], query_ptr[last], order)
-        place = lambda row: row_place(_given_row(rows, row))  # noqa: E731
-        return rows_to_block([_taken(table, rows)], layout, positions, place, missing=may_miss)
+        rows = span(query_ptr[first], query_ptr[last], order)
+        place = lambda row: row_place(given_row(rows, row))  # noqa: E731
+        return rows_to_block([taken(table, rows)], layout, positions, place, missing=may_miss)
 
     blocks = _blocks(block, query_ptr, max_documents)
     data = MemoryDataset(blocks, names, scalings_of(steps), layout.roles)
@@ -379,121 +380,3 @@ def _blocks(
 ) -> Iterable[QueryBlock]:
     cuts = block_boundaries(np.diff(query_ptr), max_documents).tolist()
     return (make(first, last) for first, last in pairwise(cuts))
-
-
-def _span(start: int, stop: int, order: NDArray[np.int64] | None) -> Rows:
-    """The rows given from `start` to `stop` in an order; None is the order given."""
-    span = slice(int(start), int(stop))
-    return span if order is None else order[span]
-
-
-def _taken(values: Any, rows: Rows) -> Any:
-    """Some rows of a table or array of Arrow."""
-    return values[rows] if isinstance(rows, slice) else values.take(pa.array(rows))
-
-
-def _given_row(rows: Rows, position: int) -> int:
-    """The row given at a position among some rows."""
-    return int(rows.start + position if isinstance(rows, slice) else rows[position])
-
-
-def _as_features(X: Any) -> tuple[Any, tuple[str, ...] | None]:
-    """Features as an array, canonical `csr_array` or pyarrow Table; and the names of a table."""
-    if sparse.issparse(X):
-        return canonical_rows(X), None
-    if is_table(X):
-        table = spread_table(as_table(X))
-        for field in table.schema:
-            if field.name in (QID, RELEVANCE):
-                raise UsageError(
-                    f"X has a column {field.name!r}, which would become a feature; drop it from X."
-                )
-        others = [
-            f"{field.name!r} ({field.type})" for field in table.schema if not is_number(field.type)
-        ]
-        if others:
-            raise DataError(
-                f"{len(others)} column(s) of X cannot be features: {listed(others)}. Features "
-                "are numbers. Drop these columns, or encode them, as pandas.get_dummies does "
-                "for categories."
-            )
-        return table, tuple(table.column_names)
-    return _as_matrix(X), None
-
-
-def _as_matrix(X: Any) -> NDArray[Any]:
-    """A two-dimensional array of numbers; masked entries become NaN."""
-    if isinstance(X, np.ma.MaskedArray):
-        X = np.ma.filled(X.astype(np.float64), np.nan)
-    try:
-        array = np.asarray(X)
-    except ValueError as error:
-        raise DataError(f"the rows of X differ in length ({error}).") from error
-    if array.ndim != 2:
-        raise DataError(f"X has shape {array.shape}; it must be (n_documents, n_features).")
-    if array.dtype.kind == "O":
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(
-                f"X has an entry that is no number ({error}); features are numbers."
-            ) from error
-    if array.dtype.kind not in "biuf":
-        raise DataError(f"X is of type {array.dtype}; features are numbers.")
-    return array
-
-
-def canonical_rows(X: Any) -> Any:
-    """CSR array with sorted, unique indices; copied only if they are not."""
-    if X.ndim != 2:
-        raise DataError(f"X has shape {X.shape}; it must be (n_documents, n_features).")
-    matrix = sparse.csr_array(X)
-    if matrix.dtype.kind not in "biuf":
-        raise DataError(f"X is of type {matrix.dtype}; features are numbers.")
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    return matrix
-
-
-def _check_lengths(expected: int, of: str = "rows", **arrays: Any) -> None:
-    for name, values in arrays.items():
-        if values is not None and len(values) != expected:
-            hint = " Each row needs its own id: qid=np.repeat(np.arange(len(group)), group)."
-            raise DataError(
-                f"{name} has {len(values)} entries for {expected} {of} of X."
-                + (hint if name == "qid" and len(values) < expected else "")
-            )
-
-
-def _block_features(
-    features: Any,
-    rows: Rows,
-    names: tuple[str, ...],
-    qid: pa.Array,
-    nullable: NDArray[np.bool_],
-    origins: Sequence[float],
-) -> FeatureMatrix:
-    """Some rows as float32; read-only if they share the memory of the caller's array."""
-    if isinstance(features, pa.Table):
-        piece = _taken(features, rows)
-        matrix = np.empty((len(names), piece.num_rows), dtype=np.float32).T
-        invalid = fill_from_columns(piece, names, matrix, missing=nullable, origins=origins)
-    elif sparse.issparse(features):
-        matrix = features[rows]
-        matrix.data, invalid = as_float32(matrix.data, missing=nullable[matrix.indices])
-        if invalid is not None:
-            row = int(np.searchsorted(matrix.indptr, invalid.position, side="right")) - 1
-            column = int(matrix.indices[invalid.position])
-            invalid = invalid._replace(position=row * len(names) + column)
-    else:
-        rows_here = np.ascontiguousarray(features[rows])
-        rows_here = less_origins(rows_here, origins) if len(origins) else rows_here
-        matrix, invalid = as_float32(rows_here, missing=nullable)
-        matrix = matrix.view()
-        matrix.flags.writeable = False
-    if invalid is not None:
-        row, column = divmod(invalid.position, len(names))
-        row = _given_row(rows, row)
-        raise feature_error(row_place(row), qid[row], names[column], invalid)
-    return matrix

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dranking.data.roles import Roles
+from dranking.data.tables.given_rows import canonical_rows
 from dranking.data.tables.ids import as_ids, check_no_null
-from dranking.data.tables.in_memory import canonical_rows
 from dranking.data.tables.numeric_values import arrow_numbers, as_float32, as_numbers, is_number
 from dranking.errors import DataError
 
