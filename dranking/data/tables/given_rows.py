@@ -104,7 +104,7 @@ def canonical_rows(X: Any) -> Any:
 
 
 def check_lengths(expected: int, of: str = "rows", **arrays: Any) -> None:
-    """Raise DataError unless arrays, given by name, have as many entries as X has rows or columns."""
+    """Raise DataError unless arrays, given by name, have an entry for each row or column of X."""
     for name, values in arrays.items():
         if values is not None and len(values) != expected:
             hint = " Each row needs its own id: qid=np.repeat(np.arange(len(group)), group)."
