@@ -222,7 +222,7 @@ def test_ranksvm_takes_one_lambda(dranking: Call, letor: Write, tmp_path: Path) 
     assert provenance["parameters"]["regularization"] == 2.0**-10
     code, _, err = dranking(*call, "1,2", "--overwrite")
     assert code == 2
-    assert "'1,2' is not a number" in err
+    assert "dranking tune DATA --regularization 1,2" in " ".join(err.replace("│", " ").split())
     code, _, err = dranking(*call, "1", "--overwrite", "--loss", "logistic")
     assert code == 2
     assert "is not one of 'squared-hinge', 'hinge'" in err
@@ -299,7 +299,7 @@ def test_regroup(dranking: Call, tmp_path: Path) -> None:
     code, out, err = dranking("ingest", path, "-o", tmp_path / "d.zarr", "--json")
     assert code == 0
     assert json.loads(out)["n_queries"] == 2
-    assert "the rows of 1 queries (2 documents) lay apart" in " ".join(err.split())
+    assert "the rows of 1 query (2 documents) lay apart" in " ".join(err.split())
     code, _, err = dranking("ingest", path, "-o", tmp_path / "e.zarr", "--no-regroup")
     assert code == 3
     assert "t.txt:3: query 1 appears again (first at line 1, ended at line 1)" in err
@@ -370,7 +370,7 @@ def test_data_before_the_model(dranking: Call, letor: Write, tmp_path: Path) -> 
     model = tmp_path / "m.json"
     assert dranking("train", "rankrls", stored, "-o", model)[0] == 0
     code, _, err = dranking("evaluate", stored, model)
-    assert (code, "The model or the scores come first" in err) == (3, True)
+    assert (code, "m.json: is a model, and stands where DATA is expected" in err) == (2, True)
 
 
 def test_queries_that_do_not_count_are_told(dranking: Call, tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ SHOWN_BY: dict[str, Sequence[str]] = {
     "cli/options/pairwise.py": ["tune", "train lcra"],
     "cli/options/registry_models.py": ["predict"],
     "cli/options/scorers.py": ["evaluate", "compare", "report"],
+    "cli/parsing/numbers.py": ["select"],
     "cli/parsing/score_files.py": ["predict"],
     **{
         f"cli/commands/{name}.py": [name]

@@ -255,7 +255,7 @@ def test_hinges_of_much_data_are_tried_where_they_are_named(data, monkeypatch):
     found = dr.tune(data, **asked)
     hinges, products = found.left_out
     assert re.match(r"forms raw,hinge, with up to 90 columns .*\(--forms raw,hinge\)", hinges)
-    assert re.match(r"products, with up to 66 columns .*\(--forms raw,log,product\)", products)
+    assert re.match(r"products, with up to 36 columns .*\(--forms raw,log,product\)", products)
     assert inner == [(["raw"], True)] * 3
     assert set(prepared) == {"raw"}  # no knots were fitted in vain
     assert found.held_out.n_folds == 3
