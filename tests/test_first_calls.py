@@ -100,7 +100,6 @@ def test_a_ranker_is_exported_as_its_model(ranker):
         ),
         (lambda t, r: dr.evaluate("m.json", t), r"load_model\('m\.json'\)"),
         (lambda t, r: dr.compare(dr.evaluate(r, t), r), r"dranking\.compare\(a, b, data\)"),
-        (lambda t, r: dr.RankRLS().fit(t.sample(frac=1, random_state=0)), "sort them by query"),
         (
             lambda t, r: dr.RankRLS().fit(t.assign(title="x")),
             r"with table\.drop\(columns=\['title'\]\) or .*Columns\(exclude=",

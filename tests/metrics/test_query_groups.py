@@ -103,7 +103,7 @@ def random_runs():
 
 def test_each_group_of_two_and_of_three_rankers_is_that_group_by_itself():
     judged, runs, groups = random_runs()
-    how = {"metrics": ["map", "p@2"], "n_resamples": 300, "seed": 4}
+    how = {"metric": ["map", "p@2"], "n_resamples": 300, "seed": 4}
     two = dr.compare(*runs[:2], judged, by=groups, **how)
     names = dict(zip("abc", runs, strict=True))
     three = dr.compare_rankers(names, judged, by=groups, **how)

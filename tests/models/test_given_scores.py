@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dranking as dr
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataWarning, UsageError
 
 N = 240
 COLUMN = r"evaluate\('score', ddf\.assign\(score=scores\)\)"
@@ -100,10 +100,12 @@ def test_scores_of_a_dask_frame_beside_data_in_memory_are_refused(rows, ddf, ran
 
 
 @pytest.mark.parametrize("form", [lambda t: t, pl.from_pandas, pa.Table.from_pandas])
-def test_tables_in_memory_whose_queries_lie_apart_are_refused(rows, ranker, form):
-    """No table in memory is regrouped, so that scores in the order of its rows stay in order."""
-    with pytest.raises(DataError, match="adjacent"):
-        dr.evaluate(ranker.predict(rows), form(rows))
+def test_scores_stay_with_the_rows_of_tables_whose_queries_lie_apart(rows, ranker, form):
+    """Rows of a table in memory are brought together, and scores in the order of its rows, too."""
+    apart = ranker.predict(rows)
+    with pytest.warns(DataWarning, match=r"12 queries \(240 documents\) lay apart"):
+        found = dr.evaluate(apart, form(rows), "map")
+    assert found.metrics["map"] == pytest.approx(mean_average_precision(rows, apart))
     together = rows.sort_values("qid", ignore_index=True)
     scores = ranker.predict(together)
     expected = mean_average_precision(together, scores)
