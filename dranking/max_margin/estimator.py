@@ -69,7 +69,7 @@ class MaxMarginRanker(LinearRanker):
     Parameters
     ----------
     regularization
-        lambda > 0.
+        lambda > 0, beside the mean loss of `loss`.
     loss
         "ap" or "ndcg": for a query, the largest value over all rankings of the ranking's loss
         (1 - AP, 1 - NDCG) minus the amount by which the ranking scores below the true ranking;

@@ -72,7 +72,7 @@ class LCRA(StochasticRanker):
     Parameters
     ----------
     regularization
-        lambda > 0.
+        lambda > 0, beside the mean loss of a pair.
     mu
         Weight mu of the co-regularisation, at least 0.
     views

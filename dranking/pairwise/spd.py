@@ -36,7 +36,7 @@ class SPD(StochasticRanker):
     Parameters
     ----------
     regularization
-        lambda > 0.
+        lambda > 0, beside the mean loss of a pair.
     loss
         "hinge", "squared-hinge", "logistic" or "squared" (half the square).
     projection

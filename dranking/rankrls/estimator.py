@@ -29,7 +29,7 @@ class RankRLS(LinearRanker):
     Parameters
     ----------
     regularization
-        lambda > 0.
+        lambda > 0, beside a sum of squared errors: for twice the data, twice lambda is as strong.
     solver
         "direct" forms the (n_features, n_features) matrix A in one pass over the data; "cg" runs
         conjugate gradients without A, one pass for each step; "auto" takes "cg" above

@@ -64,7 +64,11 @@ NormalizeFit: TypeAlias = Annotated[
 Regularization: TypeAlias = Annotated[
     float,
     typer.Option(
-        "--regularization", parser=parse_lambda, metavar="L", help="lambda, such as 8 or 2^3."
+        "--regularization",
+        parser=parse_lambda,
+        metavar="L",
+        help="lambda, such as 8 or 2^3, beside a sum of squared errors: for twice the data, twice "
+        "the lambda is as strong.",
     ),
 ]
 RegularizationIfGiven: TypeAlias = Annotated[
@@ -73,7 +77,8 @@ RegularizationIfGiven: TypeAlias = Annotated[
         "--regularization",
         parser=parse_lambda,
         metavar="L",
-        help="lambda, such as 8 or 2^3. Default: 0.001.",
+        help="lambda, such as 0.01 or 2^-8, beside a mean loss: as strong for data of any size. "
+        "Default: 0.001.",
     ),
 ]
 RegularizationOrGrid: TypeAlias = Annotated[
@@ -82,7 +87,8 @@ RegularizationOrGrid: TypeAlias = Annotated[
         "--regularization",
         parser=parse_grid,
         metavar="GRID",
-        help="lambda, such as 8 or 2^3, or several lambdas, such as 2^-5..2^5. Default: 1.",
+        help="lambda, such as 8 or 2^3, beside a sum of squared errors: for twice the data, twice "
+        "the lambda is as strong. Or several lambdas, such as 2^-5..2^5. Default: 1.",
     ),
 ]
 Regularizations: TypeAlias = Annotated[

@@ -8,6 +8,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from dranking.cli.examples import EXAMPLES
+
 COLUMNS = "Columns of tables"
 EXECUTION = "Cluster and object stores"
 
@@ -43,6 +45,18 @@ class TopicCommand(TyperCommand):
             if records:
                 with formatter.section(topic):
                     formatter.write_dl(records)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples of the command, each on a line of its own."""
+        names: list[str] = []
+        each = ctx
+        while each.parent is not None:
+            names.insert(0, each.info_name)
+            each = each.parent
+        name = " ".join(names) or ctx.info_name
+        with formatter.section("Examples"):
+            for call in EXAMPLES.get(name, ()):
+                formatter.write(f"  dranking {name} {call}".rstrip() + "\n")
 
     def place_of(self, parameter: Any) -> int:
         """The place of an option: options with smaller numbers come first."""

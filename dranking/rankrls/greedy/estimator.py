@@ -116,7 +116,7 @@ class GreedyRankRLS(GreedyRanker):
     n_features
         Number of features to select, at least 1 and at most the number in the data.
     regularization
-        lambda > 0.
+        lambda > 0, beside a sum of squared errors: for twice the data, twice lambda is as strong.
     start
         Features to begin with, in this order, by index or name: features that must be selected, or
         the selection of an earlier fit.
