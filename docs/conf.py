@@ -13,12 +13,19 @@ import dranking
 project = "dranking"
 copyright = "the dranking developers"
 release = dranking.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "numpydoc"]
+extensions = [
+    *("myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"),
+    *("numpydoc", "sphinx_copybutton"),
+]
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 myst_enable_extensions = ["attrs_inline"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "dranking"
+html_static_path = ["static"]
+html_css_files = ["wrapped.css"]
 html_show_sourcelink = False
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"

@@ -12,18 +12,23 @@ import dranking
 from dranking.retrain.config.config import RetrainConfig
 
 MARK = re.compile(r"<!-- generated: (.+?) -->")
+FIRST = (
+    *("open_dataset", "from_table", "tune", "GreedyRankRLS", "LinearModel", "load_model"),
+    *("evaluate", "compare", "write_report"),
+)
+"""Names of the main job, which stand first, in its order."""
+
 KINDS = {
-    "Rankers": ("rankrls", "pairwise", "max_margin", "bilinear", "models"),
+    "Rankers": ("rankrls", "pairwise", "max_margin", "models"),
     "Evaluation, tuning and reports": (
         *("metrics", "models.comparison", "models.evaluation", "max_margin.bounds"),
         *("fusion", "tuning", "report"),
     ),
-    "Data": (
-        *("data", "ingestion", "files", "bilinear.texts", "metrics.scores"),
-        "rankrls.statistics",
-    ),
+    "Data": (*("data", "ingestion", "files", "metrics.scores"),),
+    "Statistics stores": ("rankrls.statistics", "rankrls.gram"),
     "Clicks": ("clicks",),
     "Export": ("models.export",),
+    "Texts, and weights of pairs of words": ("bilinear",),
     "Errors": ("errors",),
 }
 """Headings of the reference, and the packages whose public names stand under them. The longest
@@ -41,10 +46,12 @@ def reference() -> str:
     names: dict[str, list[str]] = {heading: [] for heading in KINDS}
     for name, home in dranking._HOME.items():
         package = max((p for p in headings if f"{home}.".startswith(p)), key=len)
-        names[headings[package]].append(name)
+        if name not in FIRST:
+            names[headings[package]].append(name)
+    sections = {"The main job": [*FIRST]}
+    sections |= {heading: sorted(found, key=str.lower) for heading, found in names.items()}
     return "\n\n".join(
-        f"## {heading}\n\n{_directives(sorted(found, key=str.lower))}"
-        for heading, found in names.items()
+        f"## {heading}\n\n{_directives(found)}" for heading, found in sections.items()
     )
 
 
