@@ -18,7 +18,7 @@ from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import Scaling
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.steps import Filling, Steps, every_gap
-from dranking.errors import DataError, UsageError, listed
+from dranking.errors import DataError, UsageError, listed, quoted
 
 
 class RowsApart(NamedTuple):
@@ -322,9 +322,14 @@ def check_features_there(names: Sequence[str], there: Container[str]) -> None:
     needed = list(dict.fromkeys(names))  # once for all forms of a feature
     absent = [name for name in needed if name not in there]
     if absent:
+        lists = dict.fromkeys(name.rpartition("_")[0] for name in absent)
+        vectors = [name for name in lists if name in there]
+        advice = ""
+        if vectors:
+            advice = f" If {quoted(vectors)} holds lists, dranking.ingest makes features of them."
         raise DataError(
             f"the data lacks {len(absent)} of the {len(needed)} features needed: "
-            f"{listed(absent)}. Give data that has these features."
+            f"{listed(absent)}. Give data that has these features.{advice}"
         )
 
 

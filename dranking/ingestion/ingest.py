@@ -133,6 +133,12 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     place = None if scratch is None else as_place(scratch, storage_options)
     roles = Columns.of(columns)
     judged = None if rows.judgements is None else Judgements(rows.judgements)
+    if judged is not None and is_collection(source):
+        raise UsageError(
+            "judgements: for tables in memory, files and logs, not for a Dask collection. Write "
+            "the frame to parquet (frame.to_parquet(...)) and ingest that, or merge the grades "
+            "into it."
+        )
     request = Request(source, get_executor(executor), roles, where, rows, normalize, judged)
     with (
         begin_directory(output, overwrite=overwrite, append=append) as commit,

@@ -11,7 +11,7 @@ from dranking.data.filling import filled
 from dranking.data.parquet.listing import is_parquet_name
 from dranking.data.roles import DEFAULT_COLUMNS, Columns
 from dranking.data.tables.any_table import is_table
-from dranking.errors import DataError, DataWarning, UsageError, warn_user
+from dranking.errors import DataError, DataWarning, UsageError, listed, warn_user
 from dranking.files.json_files import read_json
 from dranking.files.places import Place, as_place, is_path
 from dranking.files.reading import check_regular, exists, list_files, open_input
@@ -26,6 +26,9 @@ PATTERN = (
     "Python to glob.glob."
 )
 """Advice on a place that is not there and has the form of a pattern."""
+
+_NAMED_SINGLY = {".json", ".jsonl", ".ndjson", ".feather", ".arrow", ".txt", ".csv", ".tsv"}
+"""Suffixes of files that are read one by one, and never as the files of a folder."""
 
 
 class TextOptions(TypedDict, total=False):
@@ -292,8 +295,17 @@ def _form_of(place: Place) -> Form:
     has_manifest = exists(place / MANIFEST_NAME)
     if (has_manifest and not _is_foreign(place)) or _has_segments(place / "segments"):
         return "directory"
-    has_parquet = any(is_parquet_name(file.name) for file in list_files(place))
-    return "parquet" if has_parquet else "directory"
+    files = list_files(place)
+    if any(is_parquet_name(file.name) for file in files):
+        return "parquet"
+    others = [file.name for file in files if _NAMED_SINGLY & {*file.suffixes[-2:]}]
+    if others:
+        raise DataError(
+            f"{place}: neither a data set nor a folder of parquet files. It holds "
+            f"{listed(others)}; name these files themselves, by a pattern of the shell or, in "
+            "Python, as a list."
+        )
+    return "directory"
 
 
 def _begins_as_json(place: Place) -> bool:

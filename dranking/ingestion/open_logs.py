@@ -190,6 +190,12 @@ def log_form(
     there = set().union(*(read.columns for read in found))
     if not any(read.named_line or read.unnamed_line for read in found):
         raise DataError(f"{where}: there are no documents in the log; give one that has some.")
+    if not any(read.names for read in found) and columns.needed != ():
+        raise DataError(
+            f"{where}: no document has a feature. Does the search log them (ext.ltr_log "
+            "in Elasticsearch and OpenSearch, fl=[features] in Solr), and has its feature set or "
+            "feature store features?"
+        )
     by_order = _by_order(parts, found, starts, judgements)
     names = dict.fromkeys(name for read in found for name in read.names if name not in widths)
     roles = {

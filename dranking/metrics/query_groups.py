@@ -74,8 +74,8 @@ class QueryGroups:
             )
         return cls(name, query, value)
 
-    def labels(self, query_ids: pa.Array) -> NDArray[np.object_]:
-        """(n_queries,) value of each query as text; `NO_VALUE` where there is none.
+    def values_of(self, query_ids: pa.Array) -> pa.Array:
+        """(n_queries,) value of each query as text, null where there is none.
 
         Raises
         ------
@@ -91,6 +91,11 @@ class QueryGroups:
                 f"{self.query[0].as_py() if len(self.query) else 'no query'!r} and so on. Are the "
                 "ids written alike?"
             )
+        return values
+
+    def labels(self, query_ids: pa.Array) -> NDArray[np.object_]:
+        """(n_queries,) the same values; `NO_VALUE` where there is none."""
+        values = self.values_of(query_ids)
         return np.array(values.fill_null(NO_VALUE).to_pylist(), dtype=object)
 
     def rows(self, query_ids: pa.Array) -> dict[str, NDArray[np.int64]]:

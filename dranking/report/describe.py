@@ -40,6 +40,7 @@ def describe(  # noqa: PLR0913 - one call with keywords
     train: Dataset | None = None,
     metric: str,
     convention: str,
+    by: Any = None,
     lambdas: Sequence[float] = (),
     executor: Executor,
 ) -> Content:
@@ -59,6 +60,8 @@ def describe(  # noqa: PLR0913 - one call with keywords
         The training data of the model, or its statistics store.
     metric, convention
         The main metric, and its convention.
+    by
+        Segments of the judged queries, as the groups of `dranking.evaluate`; None for none.
     lambdas
         lambdas of the regularisation path, beside the model's own lambda; if there are no others,
         powers of 4 around the model's own lambda.
@@ -69,10 +72,10 @@ def describe(  # noqa: PLR0913 - one call with keywords
         _check_filled_as_trained(model, train)
         _check_is_of_model(model, train)
 
-    def measured(scorer: Any, data: Dataset) -> Evaluation:
-        return evaluate(scorer, data, measures_of(metric), convention, executor=executor)
+    def measured(scorer: Any, data: Dataset, by: Any = None) -> Evaluation:
+        return evaluate(scorer, data, measures_of(metric), convention, by=by, executor=executor)
 
-    ours = measured(model, judged)
+    ours = measured(model, judged, by)
     theirs = None if champion is None else measured(champion, champion_data or judged)
     measured_by = {"model": ours, "champion": theirs}
     content = Content(
@@ -91,6 +94,10 @@ def describe(  # noqa: PLR0913 - one call with keywords
             "judged fingerprint": judged.fingerprint,
         },
     )
+    if ours.groups is not None:
+        segments = ours.groups.values_of(ours.per_query.query_ids)
+        facts = {**content.facts, "segments": ours.groups.name}
+        content = replace(content, segments=segments, facts=facts)
     if train is None:
         return content
     study = study_training(

@@ -52,7 +52,7 @@ def sizes(content: Content, training: Training) -> Section:
     )
     caption = (
         f"{measure_label(content.metric)} on the judged queries for selections of every size up to "
-        "this model, with 95 % intervals over queries."
+        "this model, with 95% intervals over queries."
     )
     return Section("How many features", drawings=[Drawing(figure, caption)])
 

@@ -9,6 +9,7 @@ import numpy as np
 
 import dranking
 from dranking.metrics.comparison.ranker_results import (
+    MeasureOfGroup,
     MeasureOfRankers,
     RankerComparison,
     RankerMean,
@@ -103,8 +104,9 @@ def page_of_values(result: Evaluation, title: str, facts: Mapping[str, str] | No
             Section(
                 "Means",
                 said,
-                tables=[Table(["measure", "mean", "95 %", "queries that count"], rows)],
+                tables=[Table(["measure", "mean", "95%", "queries that count"], rows)],
             ),
+            *_segments_of_values(result),
             *_query_by_query(result, main),
         ),
         origin=_origin(facts),
@@ -116,13 +118,18 @@ def _sections(result: RankerComparison) -> Iterator[Section]:
     main = result.metrics[0]
     yield _means(result)
     yield _pairs(main, result)
+    if result.by:
+        yield Section("Segment by segment", [], tables=[_table_of_segments(main, result)])
     if main.furthest:
         yield _furthest(main, result)
     for entry in result.metrics[1:]:
         yield Section(
             measure_label(entry.metric),
             [_counting(entry)],
-            tables=[_table_of_means(entry, result)],
+            tables=[
+                _table_of_means(entry, result),
+                *([_table_of_segments(entry, result)] if result.by else []),
+            ],
             folded=Section("All pairs", tables=[_table_of_pairs(entry, entry.pairs, result)]),
         )
 
@@ -217,6 +224,39 @@ def _table_of_means(entry: MeasureOfRankers, result: RankerComparison) -> Table:
     return Table(["ranker", "mean", f"{result.confidence:.0%}"], rows)
 
 
+def _table_of_segments(entry: MeasureOfRankers, result: RankerComparison) -> Table:
+    """The mean of each ranker over the queries of each segment, and over all."""
+    parts: list[tuple[str, MeasureOfGroup | MeasureOfRankers]]
+    parts = [(label, e) for label, of in result.by.items() for e in of if e.metric == entry.metric]
+    rows = [
+        (
+            label,
+            *(_with_interval(one.mean, one.low, one.high) for one in part.rankers),
+            f"{part.n_queries:,}{rough_text(part.n_effective)}",
+        )
+        for label, part in [*parts, ("all", entry)]
+    ]
+    names = [f"{result.letters[name]} {name}" for name in result.rankers]
+    return Table([f"segment, {measure_label(entry.metric)}", *names, "queries that count"], rows)
+
+
+def _segments_of_values(result: Evaluation) -> Iterator[Section]:
+    """The means of one ranker over the queries of each segment, and over all."""
+    if result.groups is None:
+        return
+    main = next(iter(result.metrics))
+    rows = [
+        (
+            label,
+            *(_with_interval(part.metrics[m], *part.intervals[m]) for m in part.metrics),
+            f"{part.n_queries:,}{rough_text(part.n_effective(main))}",
+        )
+        for label, part in [*result.by.items(), ("all", result)]
+    ]
+    headings = [result.groups.name, *map(measure_label, result.metrics), "queries"]
+    yield Section("Segment by segment", [], tables=[Table(headings, rows)])
+
+
 def _table_of_pairs(
     entry: MeasureOfRankers, pairs: Sequence[RankerPair], result: RankerComparison
 ) -> Table:
@@ -275,6 +315,10 @@ def _counting(entry: MeasureOfRankers) -> str:
 
 def _interval(low: float, high: float, sign: str = "") -> str:
     return "\N{EN DASH}" if math.isnan(low) else f"[{low:{sign}.4f}, {high:{sign}.4f}]"
+
+
+def _with_interval(mean: float, low: float, high: float) -> str:
+    return number(mean) if math.isnan(low) else f"{number(mean)} {_interval(low, high)}"
 
 
 def _sentence(text: str) -> str:

@@ -23,6 +23,7 @@ from dranking.ingestion.open import open_dataset
 from dranking.ingestion.rows.row_rules import origins_of_columns, values_of
 from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.models.linear.model import LinearModel
+from dranking.models.query_groups import groups_of_data, groups_of_frame, read_again
 from dranking.models.scorers import judged_dataset, read_alike, scorer_beside
 from dranking.report.describe import describe
 from dranking.report.page import check_page_name, render
@@ -38,6 +39,7 @@ def write_report(  # noqa: PLR0913 - one call with keywords, as `dranking report
     train: Any = None,
     metric: str = "ndcg@10",
     convention: str = DEFAULT_CONVENTION,
+    by: Any = None,
     title: str = "Ranking model",
     overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
@@ -65,6 +67,9 @@ def write_report(  # noqa: PLR0913 - one call with keywords, as `dranking report
         statistics store gives all of these except the bounds.
     metric, convention
         The main metric, and its convention.
+    by
+        Segments of the judged queries with means of their own, as the groups of
+        `dranking.evaluate`: a column of the data, or values of queries.
     title
         Title of the page.
     overwrite
@@ -102,15 +107,19 @@ def write_report(  # noqa: PLR0913 - one call with keywords, as `dranking report
     is_apart = champion is not None and not read_alike(fitted, champion)
     if is_apart and is_table(judged):
         judged = as_table(judged)  # a stream can be read once alone
+    if by is not None:
+        by, judged = groups_of_frame(by, read_again(judged))
     scorers = [fitted] if champion is None or is_apart else [fitted, champion]
+    dataset = judged_dataset(judged, *scorers)
     content = describe(
         fitted,
-        judged_dataset(judged, *scorers),
+        dataset,
         champion=champion,
         champion_data=judged_dataset(judged, champion) if is_apart else None,
         train=None if train is None else _training_data(train, fitted, run),
         metric=metric,
         convention=convention,
+        by=None if by is None else groups_of_data(by, judged, dataset, run),
         executor=run,
     )
     written = {"page written": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"}

@@ -89,6 +89,8 @@ def test_what_cannot_be_opened(text, tmp_path):
     parquet = written(tmp_path / "p.parquet", frame_of())
     dr.ingest(text, tmp_path / "d.zarr")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "part-0.jsonl.gz").touch()
     (tmp_path / "empty.txt").touch()
     (tmp_path / "cut.parquet").write_bytes(parquet.read_bytes()[:-50])
     for source, message in [
@@ -102,6 +104,7 @@ def test_what_cannot_be_opened(text, tmp_path):
         (tmp_path / "day=*" / "0.parquet", r"a pattern is left to the shell, .* to glob\.glob\.$"),
         ([], "no data is named"),
         (tmp_path / "empty", r"empty: .*no manifest\.json"),
+        (tmp_path / "logs", r"logs: neither a data set nor .* part-0\.jsonl\.gz.* a list"),
         (tmp_path / "empty.txt", r"empty\.txt: .*no documents"),
         (tmp_path / "cut.parquet", r"cut\.parquet: cannot be read as parquet"),
     ]:

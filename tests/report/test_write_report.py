@@ -1,5 +1,7 @@
 """Reports that are written from Python."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -53,6 +55,31 @@ def test_the_page_shows_what_evaluate_finds(fitted, table, tmp_path):
         for scorer in (model, "b"):
             assert f"{dr.evaluate(scorer, table).metrics['ndcg@10']:.4f}" in text
         assert "page written" in text
+
+
+def test_segments_are_a_column_or_values_of_queries(table, tmp_path):
+    judged = table.assign(kind=np.where(table["qid"] < 12, "early", "late"))
+    judged.to_parquet(tmp_path / "judged.parquet")
+    model, page = dr.RankRLS().fit(table.drop(columns="title")), tmp_path / "report.html"
+    kinds = judged.groupby("qid")["kind"].first()
+    found = dr.evaluate(model, table, "ndcg@10", by=kinds).by
+    for data, by in [
+        (judged, "kind"),
+        (tmp_path / "judged.parquet", "kind"),
+        (table, kinds),
+        (table, kinds.to_dict()),
+    ]:
+        dr.write_report(model, data, page, by=by, overwrite=True)
+        rows = [re.findall("<td[^>]*>(.*?)</td>", row) for row in page.read_text().split("<tr>")]
+        for kind, n in [("early", "12"), ("late", "18")]:
+            assert [kind, n, f"{found[kind].metrics['ndcg@10']:.4f}"] in rows
+    with pytest.raises(dr.DataError, match=r"no column 'sort' to group the queries by"):
+        dr.write_report(model, judged, page, by="sort", overwrite=True)
+    model.to_model().save(tmp_path / "model.json")
+    call = "report", str(tmp_path / "model.json"), str(tmp_path / "judged.parquet"), "--by", "kind"
+    result = CliRunner().invoke(app, [*call, "--output", str(page), "--overwrite"])
+    assert result.exit_code == 0, result.output
+    assert "<td>early</td>" in page.read_text()
 
 
 def test_the_training_data_brings_bounds_and_sizes(table, tmp_path):

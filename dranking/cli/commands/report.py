@@ -12,6 +12,7 @@ import typer
 from dranking.cli.measured_rankers import Measuring, names_of, split_paths
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.groups import By, groups_option
 from dranking.cli.options.runs import RunOptions
 from dranking.cli.options.scorers import (
     check_no_model,
@@ -85,6 +86,7 @@ def report(
         ),
     ] = None,
     convention: ConventionIfGiven = None,
+    by: By = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     runs: RunOptions = RunOptions(),
     columns: ColumnOptions = ColumnOptions(),
@@ -109,8 +111,8 @@ def report(
     if not rankers:
         raise UsageError(f"{paths[0]}: a model or a run, and DATA behind it, are needed.")
     command = typed_command(context)
-    measuring = Measuring(metric, convention, runs, columns, execution)
-    if data is not None and len(rankers) == 1 and _has_own_page(rankers[0], data, columns):
+    measuring = Measuring(metric, convention, runs, columns, execution, by)
+    if data is not None and len(rankers) == 1 and _has_own_page(rankers[0], data, columns, by):
         runs.check_no_run()
         runs.check_no_grades("the page of a model")
         content = _content_of_model(
@@ -136,11 +138,11 @@ def report(
         note(f"report written to {output}")
 
 
-def _has_own_page(path: Place, data: Place, columns: ColumnOptions) -> bool:
+def _has_own_page(path: Place, data: Place, columns: ColumnOptions, by: str | None) -> bool:
     """Whether a path is a model that is judged on rows with features."""
     from dranking.metrics.scores.read_scores import is_judgement_file
 
-    return is_model(path) and not is_judgement_file(data, columns.id_and_grade)
+    return is_model(path) and not is_judgement_file(data, columns.id_and_grade, [by or ""])
 
 
 def _report_rankers(
@@ -163,7 +165,7 @@ def _report_rankers(
     names = names_of(rankers)
     if len(rankers) > 1:
         check_rankers(len(rankers))
-    found, _ = measuring.values(rankers, data, score_column, overwrite)
+    found, groups = measuring.values(rankers, data, score_column, overwrite)
     files = {**dict(zip(names, rankers, strict=True)), "judged data": data}
     rules = measuring.runs.rules
     counts = {
@@ -172,16 +174,18 @@ def _report_rankers(
         if isinstance(one, Evaluation) and one.counts
     }
     facts = {**counts, **_origin(command, files)}
+    if groups is not None:
+        facts["segments"] = groups.name
     trained_on: Mapping[str, Overlap | None]
     with progress_shown():
         if len(rankers) > 1:
-            result = compare_ranker_values(dict(zip(names, found, strict=True)))
+            result = compare_ranker_values(dict(zip(names, found, strict=True)), groups=groups)
             page = page_of_rankers(result, title or "Comparison of rankers", facts)
             trained_on = result.trained_on
         else:
             [one] = found
             one = Evaluation(one) if isinstance(one, PerQuery) else one
-            page = page_of_values(one, title or names[0], facts)
+            page = page_of_values(replace(one, groups=groups), title or names[0], facts)
             trained_on = {names[0]: one.trained_on}
         atomic_write(output, render(page), overwrite=overwrite)
     return {name: overlap for name, overlap in trained_on.items() if overlap is not None}
@@ -218,6 +222,7 @@ def _content_of_model(
             train=None if train is None else columns.open_training_of(fitted, train),
             metric=measuring.metrics or DEFAULT_METRIC,
             convention=measuring.convention or "standard",
+            by=groups_option(measuring.by, data, columns),
             executor=executor,
         )
     files = {"model": model, "champion": champion, "judged data": data, "training data": train}

@@ -152,4 +152,4 @@ def print_values(values: list[OffPolicyValue], as_json: bool) -> None:
         )
         for value in values
     ]
-    print_table(title, ["", "mean", "95 % interval", "covered"], rows)
+    print_table(title, ["", "mean", "95% interval", "covered"], rows)

@@ -1,4 +1,4 @@
-"""Groups of queries for which `evaluate` and `compare` measure apart."""
+"""Groups of queries for which `evaluate`, `compare` and `report` measure apart."""
 
 from __future__ import annotations
 

@@ -338,10 +338,13 @@ def _not_features(refused: Sequence[pa.Field], where: str) -> DataError:
     ]
     shown = listed([f"{name!r} ({reason})" for name, reason in zip(names, reasons, strict=True)])
     leave_out, choose = _how_to_leave_out(names, where)
+    lists = ""
+    if where == DASK_FRAME and any(pa.types.is_list(field.type) for field in refused):
+        lists = " A column of lists becomes features by dranking.ingest(frame, OUTPUT)."
     return DataError(
         f"{where}: {len(names)} column(s) cannot be features: {shown}. Features are "
         f"integers, floats, decimals or booleans. Leave these columns out with {leave_out}, or "
-        f"name the features with {choose}."
+        f"name the features with {choose}.{lists}"
     )
 
 

@@ -118,7 +118,7 @@ class DocumentReader:
 
     def _inside(self, value: Mapping[str, Any], query: str | int | None) -> Iterator[Document]:
         """The documents of a response, or of a list of hits, beside a query id; or of a row."""
-        inner = [each for each in value.values() if _has_documents(each)]
+        inner = [each for each in map(_body_of, value.values()) if _has_documents(each)]
         if len(inner) == 1 and SOLR not in value:
             if isinstance(inner[0], list):
                 yield from self._response(inner[0], query)
@@ -228,6 +228,12 @@ def _list_in(value: Mapping[str, Any], outer: str, inner: str) -> list[Any] | No
 def _is_hit(value: Mapping[str, Any]) -> bool:
     fields = value.get("fields")
     return SOLR in value or (isinstance(fields, dict) and LOGGED in fields)
+
+
+def _body_of(value: Any) -> Any:
+    """The response in what a client answers, which is its body; another value as it is."""
+    body = value.get("body") if isinstance(value, dict) else None
+    return body if _has_documents(body) else value
 
 
 def _has_documents(value: Any) -> bool:

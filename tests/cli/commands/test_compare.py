@@ -57,8 +57,7 @@ def test_a_report_of_several_rankers_and_of_one(dranking, runs, tmp_path):
     code, out, err = dranking("report", *paths, qrels, *call)
     assert code == 0, err
     assert json.loads(out) == {"output": str(page), "trained_on": {}}
-    text = page.read_text()
-    cells = [re.findall("<td[^>]*>(.*?)</td>", row) for row in re.findall("<tr>(.*?)</tr>", text)]
+    text, cells = page.read_text(), found_in(page)
     assert ["a", "good.run", "1.0000 bc", "1.0000 bc"] in cells
     assert ["b", "poor.run", "0.3333", "0.0000"] in cells
     assert [row[-1] for row in cells if row[:1] == ["b - c"]] == ["0 / 30 / 0"] * 2
@@ -66,9 +65,20 @@ def test_a_report_of_several_rankers_and_of_one(dranking, runs, tmp_path):
     assert ["q0", "1.0000", "0.3333", "0.3333"] in cells
     assert text.count("<svg") == 4
     assert "judged and not retrieved (missed): 0" in text
-    code, out, err = dranking("report", paths[1], qrels, *call)
+    segments = tmp_path / "segments.csv"
+    segments.write_text("qid,kind\n" + "".join(f"q{q},{'ab'[q % 2]}\n" for q in range(29)))
+    by = "--by", f"{segments}:kind"
+    code, out, err = dranking("report", *paths, qrels, *call, *by)
+    assert code == 0, err
+    for label, n in [("a", "15"), ("b", "14"), ("(no value)", "1"), ("all", "30")]:
+        means = found_in(page, label)
+        assert len(means) == 2
+        assert [cell[:6] for cell in means[0][1:4]] == ["1.0000", "0.3333", "0.3333"]
+        assert means[0][4].split()[0] == n
+    code, out, err = dranking("report", paths[1], qrels, *call, *by)
     assert code == 0, err
     assert ">MAP</td>" in page.read_text()
+    assert [cell.split()[0] for cell in found_in(page, "b")[0]] == ["b", "0.3333", "0.0000", "14"]
     values = [
         "evaluate",
         paths[0],
@@ -89,6 +99,13 @@ def test_a_report_of_several_rankers_and_of_one(dranking, runs, tmp_path):
         code, _, err = dranking("report", *options, "--output", tmp_path / "other.html")
         assert code == 2
         assert said in " ".join(err.split())
+
+
+def found_in(page, first=None):
+    """Cells of the rows of tables; of those with some text and numbers behind it."""
+    rows = re.findall("<tr>(.*?)</tr>", page.read_text())
+    cells = [re.findall("<td[^>]*>(.*?)</td>", row) for row in rows]
+    return [row for row in cells if first is None or (row[:1] == [first] and row[1][:1].isdigit())]
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,12 @@ NAMED = {
     "ids in responses": lines(
         [{"query_id": q, **r} for q, r in zip(QUERIES, RESPONSES, strict=True)]
     ),
+    "answers of a client": lines(
+        [
+            {"query_id": q, "response": {"statusCode": 200, "body": r}}
+            for q, r in zip(QUERIES, RESPONSES, strict=True)
+        ]
+    ),
     "bulk search": json.dumps(
         {"took": 9, "responses": [{"qid": q, **r} for q, r in zip(QUERIES, RESPONSES, strict=True)]}
     ),

@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import dask.dataframe as dd
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather
@@ -239,6 +240,9 @@ HOSTILE = {
         r"1: document 'd': the name of a feature is \['a'\], and must be a text"
     ),
     json.dumps({"qid": 1, "hits": []}): "no rows|no documents",
+    json.dumps({"qid": 1, "hits": {"hits": [{"_id": "d", "fields": {"_ltrlog": [{"m": []}]}}]}}): (
+        "log.jsonl: no document has a feature. Does the search log them"
+    ),
     json.dumps(HIT): "1: document 'd' belongs to no response and names no query",
     json.dumps({"qid": 1, "hits": {"hits": [HIT, {"_id": "e"}]}}): "1: document 'e' has no logged",
     json.dumps({"responses": [{"error": {"type": "parse"}, "status": 400}]}): (
@@ -442,7 +446,9 @@ def test_judgements_that_do_not_fit(tmp_path):
     pq.write_table(TABLE.append_column("relevance", [[1, 0, 0]]), tmp_path / "t.parquet")
     (tmp_path / "t.txt").write_text("1 qid:1 1:2\n")
     qrels = {"b": {"1": 2}}
+    lazy = dd.from_pandas(TABLE.to_pandas(), npartitions=2)
     for source, judgements, columns, kind, message in (
+        (lazy, qrels, {}, UsageError, "not for a Dask collection"),
         (TABLE, {"b": {"7": 2}}, {}, DataError, "no document of the data is judged in"),
         (TABLE.drop_columns("docid"), qrels, {}, DataError, "no document ids, by which"),
         (TABLE, qrels, {"relevance": None}, UsageError, "leave out --no-relevance"),

@@ -6,6 +6,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
@@ -120,6 +121,21 @@ def test_selected_columns(ranker):
     assert lazy.npartitions == 3
     pd.testing.assert_frame_equal(lazy.compute(), frame()[names])
     np.testing.assert_array_equal(array.compute(), expected)
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask's read_parquet
+def test_columns_of_lists_of_a_lazy_frame_are_for_ingest(tmp_path):
+    rows = {
+        "qid": ["a", "a", "b", "b"],
+        "relevance": [1, 0, 0, 1],
+        "v": [[1.0, 2.0], [0.0, 1.0], [0.0, 3.0], [1.0, 1.0]],
+    }
+    pq.write_table(pa.table(rows), tmp_path / "lists.parquet")
+    lazy = dd.read_parquet(tmp_path / "lists.parquet")
+    with pytest.raises(DataError, match=r"'v' \(list<.*dranking\.ingest\(frame, OUTPUT\)"):
+        dr.RankRLS().fit(lazy)
+    with pytest.raises(DataError, match=r"needed: v_0, v_1\..*'v' holds lists, dranking\.ingest"):
+        dr.RankRLS().fit(pa.table(rows)).predict(lazy)
 
 
 def test_columns_that_are_not_there(ranker):

@@ -166,14 +166,14 @@ def _show(found: Propensities, output: Place, as_json: bool) -> None:
 
 
 def _table(curve: Curve, trust: bool) -> tuple[list[str], list[tuple[object, ...]]]:
-    headings = ["position", "a" if trust else "propensity", "95 %"]
+    headings = ["position", "a" if trust else "propensity", "95%"]
     columns: list[tuple[object, ...]] = [
         tuple(range(1, len(curve.a) + 1)),
         curve.a,
         _intervals(curve.a_intervals, len(curve.a)),
     ]
     if trust:
-        headings += ["b", "95 % of b"]
+        headings += ["b", "95% of b"]
         columns += [curve.b, _intervals(curve.b_intervals, len(curve.b))]
     return headings, list(zip(*columns, strict=True))
 
