@@ -1,6 +1,8 @@
 """Names that the command line writes out, against the tables that they come from."""
 
+import contextlib
 import inspect
+import io
 import re
 from types import SimpleNamespace
 from typing import get_args, get_type_hints
@@ -11,7 +13,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import dranking as dr
-from dranking.cli.app import app
+from dranking.cli.app import app, run
 from dranking.cli.commands.export import export
 from dranking.cli.commands.ingest import ingest
 from dranking.cli.commands.train.linear import ranksvm
@@ -31,14 +33,20 @@ def names_in_help(option):
     return set(re.findall(r"\w+(?:-\w+)*", option.help))
 
 
+def output_of(words):
+    """What a command prints that ends well; unlike a CliRunner, the options are not built anew."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert run(words) == 0
+    return printed.getvalue()
+
+
 @pytest.mark.parametrize("command", ["evaluate", "compare", "tune", "report", "train spd"])
 def test_metrics_help_lists_every_measure_and_convention(command):
-    shown = CliRunner().invoke(app, [*command.split(), "--metric", "help"])
-    assert shown.exit_code == 0, shown.output
+    shown = output_of([*command.split(), "--metric", "help"])
     for family in MEASURES.values():
-        assert ", ".join(family.spellings) in shown.output
-        assert family.meaning in shown.output
-    table = shown.output[shown.output.index("--convention") :]
+        assert ", ".join(family.spellings) in shown
+        assert family.meaning in shown
+    table = shown[shown.index("--convention") :]
     lines = [line[1:].split("│") for line in table.split("\n")]
     rows = {cells[0].strip(): cells for cells in lines}
     assert set(CONVENTIONS) < set(rows)
@@ -84,7 +92,7 @@ def test_train_ranksvm_offers_every_loss():
 
 
 def test_help_is_by_topic_required_options_first_and_the_cluster_last():
-    shown = CliRunner().invoke(app, ["select", "--help"]).output
+    shown = output_of(["select", "--help"])
     places = [shown.index(text) for text in (
         "Arguments:", "Options:", "--n-features", "--output", "--json",
         "Candidates:", "--start", "Search:", "--rescore", "Costs:", "--budget", "--prefetch",
@@ -121,7 +129,7 @@ def test_an_option_that_is_cut_short_is_known(dranking):
 
 
 def shown_options(*command):
-    shown = CliRunner().invoke(app, [*command, "--help"]).output
+    shown = output_of([*command, "--help"])
     return set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", shown, re.MULTILINE))
 
 
@@ -147,7 +155,7 @@ def test_the_help_of_tune_has_the_options_of_one_model(model):
 @pytest.mark.parametrize("model", get_args(ModelName))
 def test_the_help_of_tune_has_the_losses_of_one_model(model):
     """The losses are those of the estimator, the default first; a wrong loss is refused by it."""
-    shown = CliRunner().invoke(app, ["tune", "--help", "--model", model]).output
+    shown = output_of(["tune", "--help", "--model", model])
     found = re.search(r"--loss +[<\[]([\w|-]+)[>\]]\s+Loss\. Default: ([\w-]+)\.", shown)
     estimator = RANKERS.get(model)
     if model not in LOSSES:
@@ -172,10 +180,10 @@ def test_help_of_tune_takes_the_model_from_anywhere_and_requires_data_and_output
         ["tune", "--help", "--model", "lcra"],
         ["tune", "--help", "--model=lcra"],
     )
-    before, *after = (CliRunner().invoke(app, words).output for words in runs)
+    before, *after = (output_of(words) for words in runs)
     assert after == [before, before]
     assert "--views" in before
-    shown = CliRunner().invoke(app, ["tune", "--help"]).output
+    shown = output_of(["tune", "--help"])
     assert shown.count("[required]") == 2
     places = [shown.index(text) for text in (
         "Options:", "--output", "--regularization GRID", "--json", "--validation PATH", "--folds",
@@ -186,7 +194,7 @@ def test_help_of_tune_takes_the_model_from_anywhere_and_requires_data_and_output
 
 @pytest.mark.parametrize("model", ["ranksvm", "ranklogistic", "max-margin"])
 def test_the_help_of_train_begins_with_what_changes_the_model(model):
-    shown = CliRunner().invoke(app, ["train", model, "--help"]).output
+    shown = output_of(["train", model, "--help"])
     loss = [] if model == "ranklogistic" else ["--loss"]
     places = sorted(map(shown.index, ["--regularization", *loss]))
     assert places[-1] < shown.index("--json") < shown.index("\nSolver:") < shown.index("--tol")
@@ -208,7 +216,7 @@ def test_versions_of_a_registry_are_completed(tmp_path, monkeypatch):
 
 def test_the_help_of_tune_has_the_tolerance_of_each_model():
     for model, ranker in (("ranksvm", dr.RankSVM()), ("max-margin", dr.MaxMarginRanker())):
-        output = CliRunner().invoke(app, ["tune", "--model", model, "--help"]).output
+        output = output_of(["tune", "--model", model, "--help"])
         shown = " ".join(output.split()).replace("- ", "-")  # lines end at hyphens too
         tolerance = f"{ranker.tol:g}".replace("e-0", "e-")
         assert re.search(rf"{model}[^.]*: this [^.]*, {tolerance} by default", shown)
@@ -216,6 +224,6 @@ def test_the_help_of_tune_has_the_tolerance_of_each_model():
 
 def test_the_help_of_train_speaks_of_one_model():
     for model in ("ranksvm", "max-margin"):
-        shown = CliRunner().invoke(app, ["train", model, "--help"]).output
+        shown = output_of(["train", model, "--help"])
         assert "lcra" not in shown
-    assert "Default: 0.0001." in CliRunner().invoke(app, ["train", "spd", "--help"]).output
+    assert "Default: 0.0001." in output_of(["train", "spd", "--help"])

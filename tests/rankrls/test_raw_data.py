@@ -1,7 +1,7 @@
 """What rankers state on raw data sets is exact to 1e-9, or their certificates say otherwise.
 
-RankRLS and RankRLSCV on documents have fifty data sets each, and searches as many, beside their
-other tests. The exhaustive test goes on from data set 50.
+Each ranker has some data sets, and searches have fifty beside their other tests. The exhaustive
+test has all from data set 0 on.
 """
 
 import pytest
@@ -18,23 +18,23 @@ LEAST_CERTIFIED = {
     "search-of-store": ([1, 2, 3, 4, 5, 6], 3),
     "rescoring": ([0, 1, 2, 4, 5, 6, 7, 8], 4),
     "greedy-cv": ([1, 2, 4, 5, 6, 7, 8, 9, 10, 11], 7),
-    "rankrls": (range(50), 48),
+    "rankrls": (range(20), 19),
     "rankrls-of-store": (range(24), 4),
-    "rankrls-by-cg": (range(50), 15),
+    "rankrls-by-cg": (range(20), 7),
     "rankrls-cv-of-store": ([0, 1, 2, 4, 5, 6, 7, 9, 3099], 2),
     "ranksvm": ([0, 8, 16], 3),
     "ranklogistic": ([1, 3, 10, 17], 4),
-    "ranksvm-hinge": ([1, 3], 1),
-    "max-margin": ([1, 3], 1),
-    "cutting-planes": ([1, 3, 7], 1),
+    "ranksvm-hinge": ([1, 7], 1),
+    "max-margin": ([1, 7], 1),
+    "cutting-planes": ([1, 7], 1),
     "lists": ([3, 6], 1),
-    "stochastic": (range(12), 12),
-    "bilinear": (range(12), 0),
+    "stochastic": (range(6), 6),
+    "bilinear": (range(4), 0),
     "search-predicted": (range(8), 6),
     "search-of-store-predicted": ([1004, 1014, 1025, 1034, 1058, 1082], 0),
-    "rankrls-predicted": (range(50), 48),
-    "rankrls-by-cg-predicted": (range(50), 14),
-    "rankrls-cv-predicted": (range(50), 40),
+    "rankrls-predicted": (range(20), 19),
+    "rankrls-by-cg-predicted": (range(20), 6),
+    "rankrls-cv-predicted": (range(16), 14),
     "rankrls-of-store-predicted": (range(8), 4),
     "rankrls-cv-of-store-predicted": ([1008, 1017, 1031, 1053, 1062, 1082, 1091, 1134], 0),
 }
@@ -68,8 +68,9 @@ def test_bounds_of_lists_count_the_rounding_of_scores():
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("first", [*range(50, 200, 50), *range(200, 20_200, 200)])
+@pytest.mark.timeout(36_000)
+@pytest.mark.parametrize("first", range(0, 20_000, 2_000))
 @pytest.mark.parametrize("name", CHECKS)
 def test_rankers_on_many_raw_data_sets(name, first, capsys):
-    """A slice of the run of `python -m tests.rankrls.raw_checks 50 20200`."""
-    assert not run(first, first + (50 if first < 200 else 200), [name]), capsys.readouterr().out
+    """A slice of the run of `python -m tests.rankrls.raw_checks 0 20000`."""
+    assert not run(first, first + 2_000, [name]), capsys.readouterr().out

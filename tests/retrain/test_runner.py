@@ -1,5 +1,6 @@
 """Runs night after night: a month, windows, bits of scratch fits, and what is refused."""
 
+import collections
 import json
 import re
 import shutil
@@ -9,6 +10,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from dranking.data.store.dataset import StoredDataset
 from dranking.errors import DataError, RetrainWarning, TryAgainError, UsageError
 from dranking.models.linear.model import load_model
 from dranking.rankrls.statistics.dataset import StatisticsDataset
@@ -126,10 +128,19 @@ def test_standard_scaling_is_that_of_all_documents_of_the_night(stream, kind):
     assert outcome.results.statistics.used == (kind == "greedy-rankrls")
 
 
-def test_old_nights_leave_the_window(stream, tmp_path):
+def test_old_nights_leave_the_window_and_a_night_opens_a_part_once(stream, tmp_path, monkeypatch):
+    opened = []
+    read = StoredDataset._read_manifest
+    monkeypatch.setattr(
+        StoredDataset, "_read_manifest", lambda self: opened.append(self.path.name) or read(self)
+    )
     for night in range(1, 5):
         stream.night(night)
+        opened.clear()
         outcome = run(stream, "data.window=2")
+        counts = sorted(collections.Counter(opened).values())
+        # The newest part is also opened where it is written, as are the judged data of the first.
+        assert counts == ([2, 2] if night == 1 else [1, 1, 2])
     assert outcome.results.ingest.data["train"].n_queries == 2 * stream.n_queries
     assert len(list((stream.folder / "work" / "parts").glob("*/manifest.json"))) == 3  # + holdout
     other = Stream(tmp_path / "other")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,8 @@ class Parts:
         other features is ingested anew.
     labelled
         Whether tables must have a column of grades.
+    opened
+        Parts that are open, by their keys: a run opens each of them once.
     """
 
     root: Place
@@ -90,15 +92,22 @@ class Parts:
     known: HasConstants | None = None
     features: KnownFeatures | None = None
     labelled: bool = True
+    opened: dict[str, StoredDataset] = field(default_factory=dict, repr=False)
 
     def path(self, source: Source) -> Place:
         """Dataset directory of a source, whether or not the source has been ingested."""
         return self.root / source.key
 
+    def part(self, source: Source) -> StoredDataset:
+        """The part of a source that has been ingested."""
+        if source.key not in self.opened:
+            self.opened[source.key] = StoredDataset(self.path(source))
+        return self.opened[source.key]
+
     def __contains__(self, source: Source) -> bool:
-        if not exists(self.path(source) / MANIFEST_NAME):
+        if source.key not in self.opened and not exists(self.path(source) / MANIFEST_NAME):
             return False
-        names = raw_columns_of(StoredDataset(self.path(source)))
+        names = raw_columns_of(self.part(source))
         return self.features is None or names == self.features.names or not self._is_chosen(source)
 
     def _is_chosen(self, source: Source) -> bool:
@@ -128,12 +137,12 @@ class Parts:
         for source in sources:
             if source not in self:
                 self._ingest(source, self.known or self.stored_values(sources))
-            parts.append(StoredDataset(self.path(source)))
+            parts.append(self.part(source))
         return parts
 
     def stored_values(self, sources: Iterable[Source]) -> StoredDataset | None:
         """The first ingested part that knows values for missing ones, which all parts share."""
-        parts = (StoredDataset(self.path(source)) for source in sources if source in self)
+        parts = (self.part(source) for source in sources if source in self)
         return next((part for part in parts if part.constants is not None), None)
 
     def measure(self, source: Source, origins: dict[str, float] | None) -> Measured:
@@ -160,7 +169,7 @@ class Parts:
         if self.data.normalize not in FROM_MOMENTS:
             return data
         moments = (block for source in sources for block in self._moments(source))
-        is_sparse = StoredDataset(self.path(sources[0])).is_sparse
+        is_sparse = self.part(sources[0]).is_sparse
         scaling = FROM_MOMENTS[self.data.normalize](moments, sparse=is_sparse)
         return data.transformed([leaving_indicators(scaling, data.feature_names, data.constants)])
 
@@ -177,7 +186,7 @@ class Parts:
         executor
             Executor of the pass over the part, unless the profile is stored already.
         """
-        part = StoredDataset(self.path(source))
+        part = self.part(source)
         wanted = edges.edges if edges and edges.feature_names == part.feature_names else None
         file = self._profile_file(source, wanted)
         stored = read_side_file(file)
@@ -197,7 +206,7 @@ class Parts:
         """(n_queries, 3) words of the documents of the queries of a part, as `query_words`."""
 
         def compute() -> Words:
-            part = StoredDataset(self.path(source))
+            part = self.part(source)
             return np.concatenate([query_words(block) for block in part.read_blocks()])
 
         return np.asarray(self._array_beside(source, "words", compute), dtype=np.uint64)
@@ -206,7 +215,7 @@ class Parts:
         """(n_queries,) ids of the queries of a part, as texts; kept beside the part."""
 
         def compute() -> NDArray[np.str_]:
-            ids = StoredDataset(self.path(source)).query_ids().cast(pa.string())
+            ids = self.part(source).query_ids().cast(pa.string())
             return np.array(ids.to_pylist(), dtype=np.str_)
 
         return pa.array(self._array_beside(source, "ids", compute), pa.string())
@@ -215,7 +224,7 @@ class Parts:
         """Moments of every block of a part."""
 
         def compute() -> NDArray[np.float64]:
-            part = StoredDataset(self.path(source))
+            part = self.part(source)
             found = [feature_moments(part.block(block)) for block in range(part.n_blocks)]
             return np.array(found, dtype=np.float64)
 
@@ -238,6 +247,7 @@ class Parts:
 
     def _ingest(self, source: Source, known: HasConstants | None) -> None:
         target = self.path(source)
+        self.opened.pop(source.key, None)
         if exists(target):  # it has other features
             for name in names_in(self.root):
                 if name.partition(".")[0] == source.key:
