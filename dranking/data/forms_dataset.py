@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import ColumnForms
-from dranking.data.dataset import Dataset
+from dranking.data.dataset import Dataset, TransformedDataset, View
 from dranking.data.quantile_sketch import QuantileSketch
 from dranking.data.scaling import MapBlocks, Normalize, blocks_here, fit_scaling, sketch_of
 from dranking.data.transforms import Form, Hinge
-from dranking.data.views import TransformedDataset, View
 from dranking.errors import DataError, UsageError
 
 FormName: TypeAlias = Literal[

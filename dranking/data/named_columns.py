@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
-from dranking.data.dataset import Dataset
+from dranking.data.dataset import Dataset, View
 from dranking.data.roles import KnownFeatures
 from dranking.data.tables.later_features import compare_features, say_left_out
-from dranking.data.views import View
 
 
 class NamedColumns(View):

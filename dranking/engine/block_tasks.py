@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.data.dataset import Dataset
-from dranking.data.views import View
+from dranking.data.dataset import Dataset, View
 from dranking.engine.executor import Executor, Task
 from dranking.engine.placed_dataset import HeldBlocks, placed
 

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import Scaling
-from dranking.data.dataset import Dataset
+from dranking.data.dataset import Dataset, View
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.steps import Filling, every_gap
-from dranking.data.views import View
 from dranking.engine.executor import Executor, Task
 
 

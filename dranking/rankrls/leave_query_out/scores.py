@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.column_forms import forms_of, source_names
-from dranking.data.dataset import Dataset
+from dranking.data.dataset import Dataset, View
 from dranking.data.steps import (
     Filling,
     Steps,
@@ -22,7 +22,6 @@ from dranking.data.steps import (
     scalings_of,
 )
 from dranking.data.tables.any_table import is_dask, is_dask_frame
-from dranking.data.views import View
 from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor, Task

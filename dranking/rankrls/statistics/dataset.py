@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from dranking.data.affine_scalings import MinMax, Standard
 from dranking.data.blocks import BlockInfo
 from dranking.data.column_forms import Scaling
-from dranking.data.dataset import Dataset, documents_needed
+from dranking.data.dataset import Dataset, TransformedDataset, documents_needed
 from dranking.data.directory_dataset import DirectoryDataset
-from dranking.data.views import TransformedDataset
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import manifest_format
 from dranking.rankrls.statistics.block_folder import read_block, read_pieces
