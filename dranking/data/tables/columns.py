@@ -316,9 +316,8 @@ def _guess_features(
         )
         raise DataError(
             f"{where}: there is no feature column: no column of numbers {numbers}, and no "
-            f"fixed-size-list column {FEATURES!r}. The "
-            f"columns are {listed([f'{f.name} ({f.type})' for f in schema])}."
-            f"{advice if indexes else ''}"
+            f"fixed-size-list column {FEATURES!r}. The columns are "
+            f"{listed([f'{f.name} ({f.type})' for f in schema])}.{advice if indexes else ''}"
         )
     return tuple(field.name for field in rest)
 
@@ -338,13 +337,10 @@ def _not_features(refused: Sequence[pa.Field], where: str) -> DataError:
     ]
     shown = listed([f"{name!r} ({reason})" for name, reason in zip(names, reasons, strict=True)])
     leave_out, choose = _how_to_leave_out(names, where)
-    lists = ""
-    if where == DASK_FRAME and any(pa.types.is_list(field.type) for field in refused):
-        lists = " A column of lists becomes features by dranking.ingest(frame, OUTPUT)."
     return DataError(
         f"{where}: {len(names)} column(s) cannot be features: {shown}. Features are "
         f"integers, floats, decimals or booleans. Leave these columns out with {leave_out}, or "
-        f"name the features with {choose}.{lists}"
+        f"name the features with {choose}."
     )
 
 
@@ -353,7 +349,8 @@ def _how_to_leave_out(names: Sequence[str], where: str) -> tuple[str, str]:
     more = ["..."] if len(names) > MOST_NAMES else []
     shown = f"[{', '.join([*map(repr, names[:MOST_NAMES]), *more])}]"
     if where == DASK_FRAME:
-        return f"frame.drop(columns={shown})", "frame[[...]], beside grades and ids"
+        choose = "frame[[...]], beside grades and ids; dranking.ingest reads columns of lists"
+        return f"frame.drop(columns={shown})", choose
     if where == TABLE:
         return (
             f"table.drop(columns={shown}) or dr.from_table(table, dr.Columns(exclude=...))",
