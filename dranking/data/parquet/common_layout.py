@@ -104,8 +104,9 @@ def _layout(schema: pa.Schema, columns: Columns, known: KnownFeatures | None, wh
     """The columns of a file by role, without features that are not known."""
     if known is None or columns.features is not None or columns.needed is not None:
         return find_layout(schema, columns, where)
-    there = [name for name in known.names if name in schema.names]
-    return find_layout(schema, replace(columns, needed=there), where)
+    there = {*schema.names}
+    needed = [name for name in known.names if name in there]
+    return find_layout(schema, replace(columns, needed=needed), where)
 
 
 def _features_of(
@@ -129,10 +130,9 @@ def _with_lacking(schemas: Schemas, columns: Columns) -> Schemas:
 
 
 def _with_fields(schema: pa.Schema, wanted: Sequence[pa.Field]) -> pa.Schema:
-    for field in wanted:
-        if field.name not in schema.names:
-            schema = schema.append(field)
-    return schema
+    there = {*schema.names}
+    added = [field for field in wanted if field.name not in there]
+    return pa.schema([*schema, *added], schema.metadata)
 
 
 def with_types(schemas: Schemas) -> Schemas:

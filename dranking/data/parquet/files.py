@@ -272,10 +272,9 @@ def _with_columns(
     for vector, width in part.vectors:
         if vector in table.column_names:
             table = _with_elements(table, part, columns, vector, width, first)
-    for name in columns:
-        if name not in table.column_names:
-            values = pa.repeat(pa.scalar(constants.get(name), pa.float64()), table.num_rows)
-            table = table.append_column(name, values)
+    for name in {*columns}.difference(table.column_names):  # a list that pyarrow makes anew
+        values = pa.repeat(pa.scalar(constants.get(name), pa.float64()), table.num_rows)
+        table = table.append_column(name, values)
     return table.select(columns)
 
 

@@ -33,7 +33,7 @@ from dranking.data.store.segment_reader import (
 )
 from dranking.errors import DataError, StoreRefusesError
 from dranking.files.checksums import DamagedFileError
-from dranking.files.folders.manifests import changed_since_opened
+from dranking.files.folders.manifests import changed_since_opened, is_replaced
 from dranking.files.places import AnyPlace, is_local
 from dranking.files.reading import read_bytes
 
@@ -73,7 +73,7 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
             raise
         except (FileNotFoundError, DamagedFileError, DataError) as error:
             missing = isinstance(error, FileNotFoundError)
-            if missing and self._read_manifest()[1] != self._manifest_digest:
+            if missing and is_replaced(self.path, self.manifest.index.name):
                 raise changed_since_opened(self.path) from error
             why = "is missing" if missing else str(error).rstrip(".")
             raise DataError(f"{file}: {why}. Restore it from a copy, or {KIND.remedy}.") from error

@@ -41,6 +41,7 @@ from dranking.errors import DataError
 from dranking.files.places import AnyPlace, as_place, is_path
 from dranking.files.writing.atomic_files import put_part
 from dranking.files.writing.commit import DirectoryCommit, begin_directory
+from dranking.files.writing.names import INDEX_NAME
 
 
 def write_dataset(
@@ -269,7 +270,7 @@ def _manifest(
         n_segments=index.n_segments,
         writers=writers,
         index=IndexFile(
-            name=commit.name("index.parquet"),
+            name=commit.name(INDEX_NAME),
             n_bytes=len(content),
             digest=hashlib.blake2b(content, digest_size=16).hexdigest(),
         ),

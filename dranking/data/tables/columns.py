@@ -6,6 +6,7 @@ numbers per feature or one column of fixed-size lists.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -106,7 +107,7 @@ def find_layout(schema: pa.Schema, columns: Columns, where: str) -> Layout:
     UsageError
         If a column is named for two purposes.
     """
-    repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(schema.names).items() if count > 1)
     if repeated:
         of = [n for n, w in widths_in(schema).items() if {*repeated} & {*vector_names(n, w)}]
         why = f", also as elements of the lists {quoted(of)}" if of else ""
@@ -184,7 +185,8 @@ def _find_roles(schema: pa.Schema, columns: Columns, where: str) -> Roles:
 
 
 def _check_there(schema: pa.Schema, names: Sequence[str], where: str, advice: str = "") -> None:
-    absent = [name for name in names if name not in schema.names]
+    there = {*schema.names}
+    absent = [name for name in names if name not in there]
     if absent:
         raise DataError(
             f"{where}: there is no column {quoted(absent)}. The columns are "

@@ -12,7 +12,13 @@ from dranking.files.json_files import MAX_JSON_BYTES, parse_json, unsealed
 from dranking.files.places import Place, is_local
 from dranking.files.reading import exists, file_size, read_bytes
 from dranking.files.requests import request
-from dranking.files.writing.names import MANIFEST_NAME, manifest_digest, names_in, part_of
+from dranking.files.writing.names import (
+    MANIFEST_NAME,
+    is_named,
+    manifest_digest,
+    names_in,
+    part_of,
+)
 
 Manifest = TypeVar("Manifest", bound=BaseModel)
 
@@ -123,7 +129,7 @@ def is_replaced(directory: Place, part: str) -> bool:
     except (OSError, DataError):
         return False
     its_names = part_of(f"{part}/")
-    return its_names is not None and not {*its_names} & named
+    return its_names is not None and not is_named(its_names, named)
 
 
 def _read_text(directory: Place, file: Place, kind: DirectoryKind) -> bytes:

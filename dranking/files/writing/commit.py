@@ -341,9 +341,8 @@ class DirectoryCommit:
             before = read_bytes(self.place / self._manifest_name)
             kept = replaced_manifest(manifest_digest(before))
             atomic_write(self.place / kept, before, overwrite=True)
-            named = names_in(manifest)
-            gone = {token_in(name) for name in names_in(before) - named}
-            at_once(self._mark, sorted(gone - named))
+            gone = {token_in(name) for name in names_in(before) - names_in(manifest)}
+            at_once(self._mark, sorted(gone))
 
     def _mark(self, token: str) -> None:
         # Readers of folders of parquet files pass over names that begin with a period.

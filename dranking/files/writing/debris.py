@@ -3,7 +3,7 @@
 A part of a directory that many tasks write is a file or folder with its writer's token in its name.
 The scratch files of a job are parts too, with a token of their own that no manifest ever names; in
 a place that the caller names for them, they lie in a folder with this token.
-The part counts if its name, or the token alone, stands in the manifest. Other parts belong to
+The part counts if the manifest names it (`names.is_named`). Other parts belong to
 a writer that is still at work, to one that was killed, or to a directory that was replaced and that
 an open reader may still use; they are removed when none of their token was written for a week. The
 clock is that of the place, which dates the parts, because that of this machine may be wrong.
@@ -26,6 +26,7 @@ from dranking.files.writing.names import (
     UNFINISHED,
     is_job_folder,
     is_left,
+    is_named,
     names_in,
     new_token,
     part_of,
@@ -190,7 +191,7 @@ def _remove_old(place: Place, listing: Listing, named: Set[str], grace: timedelt
         if part is None or any(file.name.startswith(folder) for folder in others):
             continue
         is_hidden = UNFINISHED in file.name or part[0].startswith(".")  # unfinished, or a marker
-        if is_hidden or not {*part} & named:
+        if is_hidden or not is_named(part, named):
             unnamed.setdefault(part[1], []).append(file)
     limit = listing.now - grace
     old = [

@@ -28,6 +28,7 @@ import hashlib
 import os
 import re
 import secrets
+from collections.abc import Set
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -42,6 +43,9 @@ SUCCESS_NAME = "_SUCCESS"
 pass over names that begin with an underscore, and wait for this one."""
 
 MANIFESTS = frozenset({MANIFEST_NAME, SUCCESS_NAME})
+
+INDEX_NAME = "index.parquet"
+"""End of the name of a data set's index."""
 
 SCRATCH_FOLDER = "scratch"
 """Folder for the scratch files of the jobs that write a directory, inside the directory."""
@@ -123,6 +127,15 @@ def names_in(manifest: bytes) -> set[str]:
     # Two steps: a single pattern would restart at every character of every word.
     words = _WORD.findall(manifest.decode(errors="replace"))
     return {word for word in words if _TOKEN_ALONE.search(word)}
+
+
+def is_named(part: tuple[str, str], named: Set[str]) -> bool:
+    """Whether a manifest of these `names_in` names a part: in full, or, but an index, by its token.
+
+    Of segments that one writer appended after another, the last index counts.
+    """
+    name, token = part
+    return name in named or (token in named and not name.endswith(f"-{INDEX_NAME}"))
 
 
 def manifest_digest(manifest: bytes) -> str:

@@ -40,6 +40,7 @@ osd pool default pg num = 8
 osd pool default pgp num = 8
 osd pool default pg autoscale mode = off
 osd crush chooseleaf type = 0
+osd crush update on start = false
 mon allow pool size one = true
 mon max pg per osd = 1000
 mon data avail crit = 0
@@ -55,6 +56,7 @@ rgw data = {folder}/rgw
 rgw frontends = beast endpoint=127.0.0.1:{port}
 """
 # radosgw asks for an encrypted connection to the monitor, which there is none without keys.
+# A disk that has placed itself is refused by the command that places it.
 
 
 def is_installed() -> bool:

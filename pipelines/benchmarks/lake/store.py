@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 
@@ -28,6 +30,7 @@ from pipelines.benchmarks.harness import (
     processor_seconds,
     skipped,
 )
+from pipelines.benchmarks.lake.ingest import adjacent
 from pipelines.benchmarks.lake.trial import Trial
 from pipelines.benchmarks.made import made_blocks
 
@@ -178,6 +181,55 @@ def decoder(trial: Trial) -> Iterator[Figure]:
         for name in arrays:
             ratio = times[name] / times["ours"]
             yield figure(f"{what}: zarr's time over ours", ratio, "x", peer=name)
+
+
+def forms(trial: Trial) -> Iterator[Figure]:
+    """Parquet and the data set directory, read into matrices, against pyarrow; processor seconds.
+
+    Pyarrow reads whole row groups, of a segment's rows each.
+    """
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    source = adjacent(trial)
+    write = partial(dr.write_dataset, made_blocks(trial.n_documents, N_FEATURES))
+    data = dr.open_dataset(trial.made(f"predict-{trial.n_documents}", write))
+    some = PARTS["5 features far apart"][2]
+
+    def by_us(place: Path, columns: Any = None) -> int:
+        return sum(b.features.size for b in dr.open_dataset(place).read_blocks(columns=columns))
+
+    def by_pyarrow(columns: Any = None) -> int:
+        return sum(len(matrix_of(path, columns)) for path in sorted(source.iterdir()))
+
+    calls: dict[str, dict[str, Callable[[], object]]] = {
+        "all features": {
+            "pyarrow": by_pyarrow,
+            "parquet": partial(by_us, source),
+            "directory": partial(by_us, data.path),
+        },
+        "5 features": {
+            "pyarrow": partial(by_pyarrow, some),
+            "parquet": partial(by_us, source, some),
+            "directory": partial(by_us, data.path, some),
+        },
+        "one block of each 8": {
+            "pyarrow": by_pyarrow,
+            "directory": lambda: [data.block(i) for i in range(0, data.n_blocks, 8)],
+        },
+    }
+    for what, ways in calls.items():
+        times = trial.timed(ways, processor_seconds)
+        for way in [*ways][1:]:
+            name = f"{way} to matrices, {what}, {trial.n_documents:,} x {N_FEATURES}"
+            most = 2 if (what, way) == ("all features", "parquet") else None
+            yield figure(name, times[way] / times["pyarrow"], "x", peer="pyarrow", at_most=most)
+
+
+def matrix_of(path: Path, columns: Any) -> Any:
+    """The features of a parquet file as pyarrow reads them."""
+    names = [f"f{j}" for j in (range(N_FEATURES) if columns is None else columns)]
+    table = pq.read_table(path, columns=["qid", "relevance", *names], use_threads=False)
+    return np.stack([table.column(name).to_numpy() for name in names])
 
 
 PARTS: dict[str, tuple[int, int, Any]] = {

@@ -17,6 +17,9 @@ decoder
     The reader of chunks against zarr's own pipeline: (a) over plain chunks of 32 features x all
     documents of a segment, and (b) over the shards that we write; zarr verifies the CRC-32C of
     each chunk there, and the result is cut into blocks. In processor seconds.
+forms
+    Parquet and the data set directory, read into matrices, over pyarrow reading the same parquet:
+    all features, five of them, and one block of each segment. In processor seconds.
 index
     Opening a made data set of 10^9 documents x 1,000 features in 15,300 segments.
 objects
@@ -74,7 +77,7 @@ from pipelines.benchmarks.lake.ingest import ingest, processes, unordered
 from pipelines.benchmarks.lake.network import network, small_files
 from pipelines.benchmarks.lake.planner import N_QUERIES, planner
 from pipelines.benchmarks.lake.scale import growth, growth_in_store, predict
-from pipelines.benchmarks.lake.store import decoder, reading, selection
+from pipelines.benchmarks.lake.store import decoder, forms, reading, selection
 from pipelines.benchmarks.lake.trial import Trial
 from pipelines.benchmarks.made import made_blocks
 
@@ -229,6 +232,7 @@ TOPICS: Mapping[str, Callable[[Trial], Iterable[Figure]]] = {
     "reading": reading,
     "selection": selection,
     "decoder": decoder,
+    "forms": forms,
     "index": index,
     "objects": objects,
     "small-files": small_files,

@@ -212,14 +212,19 @@ def test_a_pickle_is_the_data_set_that_was_opened_until_its_files_are_gone(writt
     write_dataset([simple_block(70)], written, overwrite=True)
     assert pickle.loads(pickled).query_ids().to_pylist() == [10, 11, 20, 21]
     directory_dataset._kept_open.clear()
+    replaced = pickle.dumps(StoredDataset(written))
+    for file in written.glob("*-index.parquet"):
+        os.utime(file, (0, 0))
     write_dataset([simple_block(70, first_id=500)], written, append=True)
     assert pickle.loads(pickled).block(0).n_documents
+    assert pickle.loads(replaced).n_blocks == 1
     directory_dataset._kept_open.clear()
     without_index = pickle.loads(pickled)
     assert without_index.manifest
     directory_dataset._kept_open.clear()
     clean(written, 0)
-    for later in (without_index, pickle.loads(pickled)):
+    assert len([*written.glob("*-index.parquet")]) == 1
+    for later in (without_index, *map(pickle.loads, (pickled, replaced))):
         with pytest.raises(DataError, match="was changed since it was opened"):
             _ = later.blocks
 
