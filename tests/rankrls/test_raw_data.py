@@ -1,7 +1,7 @@
 """What rankers state on raw data sets is exact to 1e-9, or their certificates say otherwise.
 
-Each ranker has some data sets, and searches have fifty beside their other tests. The exhaustive test
-has all from data set 0 on.
+Each ranker has some data sets, and searches have fifty beside their other tests. The exhaustive
+test has all from data set 0 on.
 """
 
 import pytest
@@ -72,5 +72,8 @@ def test_bounds_of_lists_count_the_rounding_of_scores():
 @pytest.mark.parametrize("first", range(0, 20_000, 2_000))
 @pytest.mark.parametrize("name", CHECKS)
 def test_rankers_on_many_raw_data_sets(name, first, capsys):
-    """A slice of the run of `python -m tests.rankrls.raw_checks 0 20000`; all tests are collected."""
+    """A slice of the run of `python -m tests.rankrls.raw_checks 0 20000`.
+
+    There are few slices, because every process of every run collects them.
+    """
     assert not run(first, first + 2_000, [name]), capsys.readouterr().out
