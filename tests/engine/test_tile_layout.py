@@ -1,5 +1,7 @@
 """Tiles and feature blocks cover the data evenly."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,11 @@ from dranking.engine.tile_layout import feature_borders, tile_ranges
 from dranking.engine.tree_sum import n_subtrees
 from pipelines.forecast import Sketch
 
-BILLION = Sketch(10**9, 1000, 10**7)
+
+@functools.cache
+def billion():
+    """A sketch of a billion documents, whose blocks take most of a second to list."""
+    return Sketch(10**9, 1000, 10**7)
 
 
 @pytest.mark.parametrize(
@@ -25,10 +31,10 @@ def test_feature_blocks_cover_all_features_evenly(n_features, parts):
 
 @pytest.mark.parametrize("n_workers", [1, 2, 7, 100, 300, 512, 700, 1000, 4000, 10**6])
 def test_tiles_of_much_data_are_few_even_and_equally_many_for_every_worker(n_workers):
-    tiles = tile_ranges(BILLION, n_workers)
+    tiles, n_blocks = tile_ranges(billion(), n_workers), billion().n_blocks
     assert [start for start, _ in tiles] == [0, *(end for _, end in tiles[:-1])]
-    assert tiles[-1][1] == BILLION.n_blocks
-    assert len(tiles) == BILLION.n_blocks or len(tiles) % n_workers == 0
+    assert tiles[-1][1] == n_blocks
+    assert len(tiles) == n_blocks or len(tiles) % n_workers == 0
     assert len(tiles) <= max(512, n_workers)
     sizes = np.array([end - start for start, end in tiles])
     assert sizes.max() <= max(1.1 * sizes.mean(), np.ceil(sizes.mean()))

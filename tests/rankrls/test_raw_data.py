@@ -72,5 +72,8 @@ def test_bounds_of_lists_count_the_rounding_of_scores():
 @pytest.mark.parametrize("first", range(0, 20_000, 2_000))
 @pytest.mark.parametrize("name", CHECKS)
 def test_rankers_on_many_raw_data_sets(name, first, capsys):
-    """A slice of the run of `python -m tests.rankrls.raw_checks 0 20000`."""
+    """A slice of the run of `python -m tests.rankrls.raw_checks 0 20000`.
+
+    There are few slices, because every process of every run collects them.
+    """
     assert not run(first, first + 2_000, [name]), capsys.readouterr().out
