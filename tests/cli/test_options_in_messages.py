@@ -117,7 +117,7 @@ class Message(NamedTuple):
 
 
 def messages() -> Iterator[Message]:
-    """Texts of the source that may name an option; docstrings, texts of a page and examples are left out."""
+    """Texts of the source that may name an option, without docstrings, examples and pages."""
     for path in sorted(SOURCE.rglob("*.py")):
         place, source = str(path.relative_to(SOURCE)), path.read_text()
         if "--" not in source or place == "cli/examples.py":  # to parse all files takes seconds
