@@ -190,7 +190,8 @@ def log_form(
     there = set().union(*(read.columns for read in found))
     if not any(read.named_line or read.unnamed_line for read in found):
         raise DataError(f"{where}: there are no documents in the log; give one that has some.")
-    if not any(read.names for read in found) and columns.needed != ():
+    needs_features = columns.needed is None or len(columns.needed) > 0
+    if needs_features and not any(read.names for read in found):
         raise DataError(
             f"{where}: no document has a feature. Does the search log them (ext.ltr_log "
             "in Elasticsearch and OpenSearch, fl=[features] in Solr), and has its feature set or "
