@@ -17,10 +17,10 @@ from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures.by_name import get_measure
 from dranking.models.linear.model import LinearModel
-from dranking.tuning.choice import GridPoint
+from dranking.tuning.choice import GridPoint, ModelPath
 from dranking.tuning.families import FAMILIES
 from dranking.tuning.folds import QueryKFold, split_queries
-from dranking.tuning.grid import Criterion, ModelPath, grid_points, validation_sums
+from dranking.tuning.grid import Criterion, grid_points, validation_sums
 from dranking.tuning.settings import Setting
 
 Array = NDArray[np.float64]

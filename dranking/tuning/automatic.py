@@ -258,15 +258,12 @@ class _Search:
         best, other = self.best(), choose(plain, *self.preference._replace(rule="best"))
         if best is other:
             return
-        # Both models are selected once more in each fold, each with one lambda.
-        seconds = 0.5 * (self.took[best["forms"]] + self.took[other["forms"]])
-        if self.clock.allows(seconds, f"the test whether forms {best['forms']} gain"):
-            gain = gain_over(best, other, self.plan, self.part, self.splits)
-            if gain.mean > gain.error:
-                return
-            self.clock.not_taken.append(
-                f"forms {best['forms']}, which gain {gain.mean:.4f} +- {gain.error:.4f}"
-            )
+        gain = gain_over(best, other, self.paths, self.plan, self.splits)
+        if gain.mean > gain.error:
+            return
+        self.clock.not_taken.append(
+            f"forms {best['forms']}, which gain {gain.mean:.4f} +- {gain.error:.4f}"
+        )
         self.paths = plain
 
     def try_further_lambdas(self) -> None:

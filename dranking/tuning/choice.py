@@ -53,6 +53,25 @@ MEASURED = ("n_features", "score", "standard_error", "n_queries", "n_effective")
 """Keys of a `GridPoint` that are no parameters."""
 
 
+class ModelPath(NamedTuple):
+    """Linear models of one setting, each on the first features of one order.
+
+    Attributes
+    ----------
+    setting
+        Lambda and the other tuned parameters of the models.
+    selected
+        (n_selected,) feature indices in the order of selection.
+    weights
+        One array for each model: the weights of the first features of `selected`. An array of NaN
+        stands for a model whose training diverged.
+    """
+
+    setting: Setting
+    selected: NDArray[np.intp]
+    weights: Sequence[Array]
+
+
 class ScoredPath(NamedTuple):
     """The scores of the models of a path.
 
@@ -63,10 +82,14 @@ class ScoredPath(NamedTuple):
     errors
         (t, t) standard errors of the differences between the scores of each two models, paired by
         query; NaN where they are not known, and of one repetition where folds are repeated.
+    of_splits
+        The models that were trained on each split of the data and measured; empty for
+        leave-query-out predictions.
     """
 
     points: tuple[GridPoint, ...]
     errors: Array
+    of_splits: Sequence[ModelPath] = ()
 
 
 class Preference(NamedTuple):

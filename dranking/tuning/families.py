@@ -37,8 +37,8 @@ from dranking.rankrls.greedy.selection import select_paths
 from dranking.rankrls.grid_errors import leave_query_out
 from dranking.rankrls.leave_query_out.predictions import with_exact_ties
 from dranking.rankrls.normal_equations import normal_equations_of
-from dranking.tuning.choice import GridPoint
-from dranking.tuning.grid import Array, Criterion, ModelPath, score_sums
+from dranking.tuning.choice import GridPoint, ModelPath
+from dranking.tuning.grid import Array, Criterion, score_sums
 from dranking.tuning.settings import Setting
 
 ModelName: TypeAlias = Literal[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,11 +14,10 @@ from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery
 from dranking.models.linear.model import LinearModel
 from dranking.models.scorers import measure
-from dranking.tuning.choice import GridPoint
+from dranking.tuning.choice import GridPoint, ModelPath, ScoredPath, path_of
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.preparation import Preparation
 from dranking.tuning.scores import Part, SearchPlan, Split
-from dranking.tuning.settings import Setting, setting_of
 
 
 class Gain(NamedTuple):
@@ -32,14 +31,18 @@ class Gain(NamedTuple):
 
 
 def gain_over(
-    point: GridPoint, other: GridPoint, plan: SearchPlan, train: Part, splits: Sequence[Split]
+    point: GridPoint,
+    other: GridPoint,
+    paths: Sequence[ScoredPath],
+    plan: SearchPlan,
+    splits: Sequence[Split],
 ) -> Gain:
-    """Gain of a model over another, both selected anew on the training data of each split."""
+    """Gain of a model over another, both as they were trained on each split."""
     differences, weights = [], []
-    for part, held_out in splits:
-        share = part.weight / train.weight
+    for number, (part, held_out) in enumerate(splits):
         ours, theirs = (
-            _measured(_selected(each, share, plan, part), plan, held_out) for each in (point, other)
+            _measured(_model(each, path_of(each, paths).of_splits[number], part), plan, held_out)
+            for each in (point, other)
         )
         name = plan.criterion.measure
         paired = PerQuery(
@@ -54,18 +57,14 @@ def gain_over(
     return Gain(sign * mean, error * n_repeats**0.5)
 
 
-def _selected(point: GridPoint, share: float, plan: SearchPlan, part: Part) -> LinearModel:
-    """The model of a point, selected on a part of the training data with a share of lambda."""
-    prepared = part.prepared(Preparation.at(point))
-    setting = cast(
-        Setting, {**setting_of(point), "regularization": point["regularization"] * share}
-    )
-    [path] = plan.family.paths(prepared, [setting], point["n_features"], plan.executor)
-    order = np.argsort(path.selected)
+def _model(point: GridPoint, path: ModelPath, part: Part) -> LinearModel:
+    """The model of a point, from the models that were trained on a part of the training data."""
+    prepared, n_features = part.prepared(Preparation.at(point)), point["n_features"]
+    order = np.argsort(path.selected[:n_features])
     used = path.selected[order]
     return LinearModel.of_steps(
         [prepared.feature_names[i] for i in used],
-        path.weights[-1][order].tolist(),
+        path.weights[n_features - 1][order].tolist(),
         restricted_steps(prepared.preparation, used),
     )
 

@@ -17,32 +17,12 @@ from dranking.engine.progress import report
 from dranking.metrics.conventions import Convention
 from dranking.metrics.evaluate import evaluate_queries
 from dranking.models.linear.scoring import Transforms, linear_scores, locate_features
-from dranking.tuning.choice import GridPoint, ScoredPath
-from dranking.tuning.settings import Setting
+from dranking.tuning.choice import GridPoint, ModelPath, ScoredPath
 
 Array = NDArray[np.float64]
 
 N_SUMS = 6
 """Rows of sums that every model has; one row for each model of the same path follows."""
-
-
-class ModelPath(NamedTuple):
-    """Linear models of one setting, each on the first features of one order.
-
-    Attributes
-    ----------
-    setting
-        Lambda and the other tuned parameters of the models.
-    selected
-        (n_selected,) feature indices in the order of selection.
-    weights
-        One array for each model: the weights of the first features of `selected`. An array of NaN
-        stands for a model whose training diverged.
-    """
-
-    setting: Setting
-    selected: NDArray[np.intp]
-    weights: Sequence[Array]
 
 
 class Criterion(NamedTuple):
@@ -175,10 +155,15 @@ def grid_points(paths: Sequence[ModelPath], sums: Array) -> tuple[GridPoint, ...
     return tuple(chain.from_iterable(path.points for path in scored_paths(paths, sums)))
 
 
-def scored_paths(paths: Sequence[ModelPath], sums: Array) -> list[ScoredPath]:
-    """Mean and errors of the models of every path, from the sums over all queries."""
+def scored_paths(
+    paths: Sequence[ModelPath], sums: Array, of_splits: Sequence[Sequence[ModelPath]] = ()
+) -> list[ScoredPath]:
+    """Mean and errors of the models of every path, from the sums over all queries.
+
+    `of_splits` has the paths of each split, in the order of `paths`.
+    """
     scored, first = [], 0
-    for path in paths:
+    for number, path in enumerate(paths):
         own = sums[:, first : first + len(path.weights)]
         first += len(path.weights)
         means, errors = mean_and_error(own)
@@ -195,7 +180,8 @@ def scored_paths(paths: Sequence[ModelPath], sums: Array) -> list[ScoredPath]:
             )
             for weights, mean, error, n, effective in zip(path.weights, *columns, strict=True)
         )
-        scored.append(ScoredPath(points, paired_errors(own)))
+        models = [each[number] for each in of_splits]
+        scored.append(ScoredPath(points, paired_errors(own), models))
     return scored
 
 

@@ -14,10 +14,11 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_labels
 from dranking.engine.progress import report
+from dranking.engine.side_by_side import run_side_by_side
 from dranking.errors import DataError, UsageError
 from dranking.metrics.comparison.significance import FEWEST_QUERIES
 from dranking.metrics.measures.by_name import SQUARED_ERROR
-from dranking.tuning.choice import GridPoint, Rule, ScoredPath
+from dranking.tuning.choice import GridPoint, ModelPath, Rule, ScoredPath
 from dranking.tuning.families import (
     FAMILIES,
     SUMMED,
@@ -30,7 +31,6 @@ from dranking.tuning.folds import QueryKFold, split_queries
 from dranking.tuning.grid import (
     Array,
     Criterion,
-    ModelPath,
     effective_queries,
     scored_paths,
     validation_sums,
@@ -40,6 +40,10 @@ from dranking.tuning.settings import Setting
 from dranking.tuning.sizes import size_within
 
 LEAVE_QUERY_OUT: Final = "leave-query-out"
+
+SMALL_VALUES = 2**25
+"""Most values, documents times columns, of training data whose folds are trained on side by side:
+passes over more values keep all cores busy by themselves."""
 
 Validation: TypeAlias = Dataset | QueryKFold | Literal["leave-query-out"]
 """The data on which models are measured: judged queries, folds, or leave-query-out predictions."""
@@ -158,30 +162,43 @@ def score_splits(
     settings: Sequence[Setting],
 ) -> list[ScoredPath]:
     """Scores of the models of every split on the split's validation data."""
-    parts: list[Array] = []
-    paths: list[ModelPath] = []
     is_summed = plan.model in SUMMED and any(part is not train for part, _ in splits)
     if preparation.forms is not None:  # the chosen model is selected on all training data
         every = [part.prepared(preparation) for part in (train, *(part for part, _ in splits))]
         plan = replace(plan, size=size_within(plan.size, every))
-    for part, validation in splits:
+
+    def models_and_sums(number: int, executor: Executor) -> tuple[list[ModelPath], Array]:
+        part, validation = splits[number]
         prepared = part.prepared(preparation)
         share = part.weight / train.weight if is_summed else 1.0
         own = [
             cast(Setting, {**setting, "regularization": setting["regularization"] * share})
             for setting in settings
         ]
-        found = _paths(plan, prepared, own, f"{len(parts) + 1} of {len(splits)}")
+        on_slot = replace(plan, executor=executor)
+        found = _paths(on_slot, prepared, own, f"{number + 1} of {len(splits)}")
         paths = [
             path._replace(setting=preparation.added_to(setting))
             for path, setting in zip(found, settings, strict=True)
         ]
-        parts.append(validation_sums(paths, prepared, validation, plan.criterion, plan.executor))
+        return paths, validation_sums(paths, prepared, validation, plan.criterion, executor)
+
+    n_values = train.queries.n_documents * train.prepared(preparation).n_features
+    results = run_side_by_side(
+        models_and_sums,
+        range(len(splits)),
+        plan.executor,
+        are_small=n_values <= SMALL_VALUES,
+    )
+    of_splits, parts = [], []
+    for paths, sums in results:
+        of_splits.append(paths)
+        parts.append(sums)
         report("tune", len(parts), len(splits))
     n_repeats = plan.validation.n_repeats if isinstance(plan.validation, QueryKFold) else 1
     total = np.sum(parts, axis=0) / n_repeats
     _check_scores(total, plan)
-    return scored_paths(paths, total)
+    return scored_paths(of_splits[-1], total, of_splits)
 
 
 def _paths(

@@ -183,7 +183,8 @@ def _curve(path: Any, train: Any, test: Any) -> list[float]:
     """Test NDCG@10 of the first 1, 2, ... selected pixels, from one pass over the test data."""
     from dranking.engine.choose_executor import get_executor
     from dranking.metrics.conventions import get_convention
-    from dranking.tuning.grid import Criterion, ModelPath, grid_points, validation_sums
+    from dranking.tuning.choice import ModelPath
+    from dranking.tuning.grid import Criterion, grid_points, validation_sums
     from dranking.tuning.settings import Setting
 
     setting = Setting(regularization=path.regularization)

@@ -156,8 +156,7 @@ class ForwardSearch(Search):
         upcoming = list(self.picks)
         for feature in predicted:
             selected = [*self.path.selected, *upcoming]
-            room = self._rules.with_free_feature(selected, np.array([feature]))
-            if feature not in upcoming and len(room):
+            if feature not in upcoming and self._rules.is_free(feature, selected):
                 upcoming.append(feature)
         # A pick whose error was checked may not be among the predicted picks: one is then too many.
         return upcoming[: self.n_picks_left]

@@ -95,6 +95,13 @@ class SelectionRules:
         counts = np.bincount(features, minlength=int(self.features_of.max()) + 1)
         return candidates[counts[self.features_of[candidates]] < self.forms_per_feature]
 
+    def is_free(self, feature: int, selected: Sequence[int]) -> bool:
+        """Whether the feature behind a column may be selected in one more form."""
+        if self.features_of is None:
+            return True
+        taken = self.features_of[list(selected)] == self.features_of[feature]
+        return int(np.count_nonzero(taken)) < self.forms_per_feature
+
     def check(self, dataset: Dataset) -> None:
         """Raise UsageError unless the rules are possible and the data has the features named."""
         self._check_numbers()
