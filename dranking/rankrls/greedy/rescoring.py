@@ -21,8 +21,7 @@ from dranking.metrics.evaluate import evaluate_queries
 from dranking.metrics.measures.by_name import get_measure, higher_is_better
 from dranking.models.linear.checks import check_count
 from dranking.rankrls.kernels.lqo.rounding import with_ties
-from dranking.rankrls.leave_query_out.held_out import FeatureSets
-from dranking.rankrls.leave_query_out.predictions import measure_sets, with_exact_ties
+from dranking.rankrls.leave_query_out.predictions import measure_additions, with_exact_ties
 
 Array = NDArray[np.float64]
 
@@ -89,7 +88,7 @@ def rescored(
 ) -> list[int]:
     """The candidates, with the best of them sorted by the measure; ties keep their order.
 
-    The measure takes three passes over the documents.
+    The measure takes two passes over the documents, and three more where rounding could decide.
 
     Parameters
     ----------
@@ -110,8 +109,7 @@ def rescored(
         If no query counts for the measure.
     """
     best, others = candidates[: rescoring.candidates], candidates[rescoring.candidates :]
-    sets = FeatureSets.of([[*selected, candidate] for candidate in best], regularization)
-    values, weights = measure_sets(tiles, sets, rescoring.sums)
+    values, weights = measure_additions(tiles, selected, best, regularization, rescoring.sums)
     if not weights.min() > 0:
         raise DataError(
             f"no query counts for {rescoring.measure} under the convention "

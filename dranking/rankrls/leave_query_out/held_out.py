@@ -202,14 +202,8 @@ def fit_without_each_query(
     whose predictions are accurate even where they are small: without a query, nearly all of a
     coefficient may be gone, and then the error of the query has all digits, but its weights none.
     """
-    parts = tiles.map_blocks(
-        partial(with_one_blas_thread, block_factor),
-        Literal(sets.features),
-        columns=sets.features,
-        feature_block=0,
-        name="factors",
-    )
-    factor: TriangularFactor = tiles.sum(parts, _unchanged, "factors")
+    parts = factors_of(tiles, sets)
+    factor: TriangularFactor = tiles.sum(parts, unchanged, "factors")
     digits_lost = 1 if tiles.dataset.has_documents else 2
     models: list[Model] = with_one_blas_thread(_models, factor.values, sets, digits_lost)
     of_block = partial(fit_block, removals=removals, predictions=predictions)
@@ -239,6 +233,17 @@ def fit_without_each_query(
             )
         )
     return found, models
+
+
+def factors_of(tiles: Tiles, sets: FeatureSets) -> list[Task]:
+    """Tasks with the factor of the features of some sets, for every block: one pass."""
+    return tiles.map_blocks(
+        partial(with_one_blas_thread, block_factor),
+        Literal(sets.features),
+        columns=sets.features,
+        feature_block=0,
+        name="factors",
+    )
 
 
 def fit_block(
@@ -370,7 +375,8 @@ def _constants(fits: Fits, queries: NDArray[np.intp], group: HeldOut, model: Mod
     fits.rounding[queries] = error_rounding(fits.errors[queries], off)
 
 
-def _unchanged(factor: TriangularFactor) -> TriangularFactor:
+def unchanged(factor: TriangularFactor) -> TriangularFactor:
+    """The factor of a block."""
     return factor
 
 

@@ -7,18 +7,34 @@ documents.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.tile_tasks import Literal, Shared
 from dranking.engine.tiles import Tiles
+from dranking.rankrls.gram.triangular_factor import centred_rows
 from dranking.rankrls.kernels.lqo.held_out import score_held_out
+from dranking.rankrls.kernels.lqo.one_more import (
+    ExtendedRidge,
+    extended_ridge,
+    weights_with_each,
+)
 from dranking.rankrls.kernels.lqo.predictions import held_out_scores, held_out_weights
 from dranking.rankrls.kernels.lqo.rounding import with_ties
-from dranking.rankrls.leave_query_out.held_out import FeatureSets, Fits, fit_without_each_query
+from dranking.rankrls.leave_query_out.held_out import (
+    LEAST_LEFT,
+    STRIP,
+    FeatureSets,
+    Fits,
+    factors_of,
+    fit_without_each_query,
+    unchanged,
+)
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -64,6 +80,59 @@ def measure_sets(tiles: Tiles, sets: FeatureSets, measure: LqoMeasure) -> Array:
         name="leave-query-out",
     )
     return total
+
+
+def measure_additions(
+    tiles: Tiles,
+    selected: Sequence[int],
+    candidates: Sequence[int],
+    regularization: float,
+    measure: LqoMeasure,
+) -> Array:
+    """Sum a measure of the leave-query-out predictions with each candidate over all blocks.
+
+    The models of all candidates come from one factor, and take two passes; where rounding could
+    decide, each candidate's model has a factor of its own, as in `measure_sets`.
+    """
+    sets = FeatureSets.of([[*selected, candidate] for candidate in candidates], regularization)
+    factor = tiles.sum(factors_of(tiles, sets), unchanged, "factors")
+    ridge = with_one_blas_thread(extended_ridge, factor.values, len(selected), regularization)
+    if ridge is not None:
+        n_lost, total = tiles.sum_map(
+            partial(with_one_blas_thread, measure_block_additions),
+            Literal(ridge),
+            Literal(sets),
+            Literal(measure),
+            columns=sets.features,
+            feature_block=0,
+            name="leave-query-out",
+        )
+        if not n_lost:
+            return total
+    return measure_sets(tiles, sets, measure)
+
+
+def measure_block_additions(
+    block: QueryBlock,
+    shared: NDArray[np.float32] | None,
+    ridge: ExtendedRidge,
+    sets: FeatureSets,
+    measure: LqoMeasure,
+) -> tuple[int, Array]:
+    """Number of models of a block without a meaning, and the measure with each candidate.
+
+    `shared` is as in `measure_block_sets`.
+    """
+    strips = centred_rows(block, shared, sets.features, STRIP)
+    found = [
+        weights_with_each(rows[:, :-1], rows[:, -1], ptr, ridge, LEAST_LEFT) for rows, ptr in strips
+    ]
+    weights = np.concatenate([each for each, _ in found], axis=1)
+    columns = dense_columns(block, sets.features) if shared is None else shared.T
+    scores = np.empty((len(sets.subsets), block.n_documents))
+    for subset, own, out in zip(sets.subsets, weights, scores, strict=True):
+        score_held_out(np.ascontiguousarray(columns[:, subset]), block.query_ptr, own, out)
+    return sum(n for _, n in found), measure(block, scores)
 
 
 def measure_block_sets(
