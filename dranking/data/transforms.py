@@ -131,7 +131,7 @@ class Quantile(BlockScaling):
         if [len(v) for v in self.values] != [len(v) for v in self.levels] or not all(self.values):
             raise ValueError("every feature needs values, and as many levels")
         for knots in (*self.values, *self.levels):
-            if any(a > b for a, b in pairwise(knots)):
+            if list(knots) != sorted(knots):
                 raise ValueError("values and levels must ascend")
         return self
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -41,9 +41,9 @@ from dranking.tuning.sizes import size_within
 
 LEAVE_QUERY_OUT: Final = "leave-query-out"
 
-SMALL_VALUES = 2**25
-"""Most values, documents times columns, of training data whose folds are trained on side by side:
-passes over more values keep all cores busy by themselves."""
+SHORT_VALUES, LONG_VALUES = 2**18, 2**25
+"""Least and most values, documents times columns, of training data whose folds are trained on side
+by side: fewer take less time than new processes, and more keep all cores busy by themselves."""
 
 Validation: TypeAlias = Dataset | QueryKFold | Literal["leave-query-out"]
 """The data on which models are measured: judged queries, folds, or leave-query-out predictions."""
@@ -167,28 +167,24 @@ def score_splits(
         every = [part.prepared(preparation) for part in (train, *(part for part, _ in splits))]
         plan = replace(plan, size=size_within(plan.size, every))
 
-    def models_and_sums(number: int, executor: Executor) -> tuple[list[ModelPath], Array]:
-        part, validation = splits[number]
-        prepared = part.prepared(preparation)
-        share = part.weight / train.weight if is_summed else 1.0
-        own = [
-            cast(Setting, {**setting, "regularization": setting["regularization"] * share})
-            for setting in settings
-        ]
-        on_slot = replace(plan, executor=executor)
-        found = _paths(on_slot, prepared, own, f"{number + 1} of {len(splits)}")
-        paths = [
-            path._replace(setting=preparation.added_to(setting))
-            for path, setting in zip(found, settings, strict=True)
-        ]
-        return paths, validation_sums(paths, prepared, validation, plan.criterion, executor)
-
+    jobs = [
+        SplitJob(
+            family=plan.family,
+            size=plan.size,
+            criterion=plan.criterion,
+            train=part.prepared(preparation),
+            judged=judged,
+            share=part.weight / train.weight if is_summed else 1.0,
+            name=f"{number} of {len(splits)}",
+        )
+        for number, (part, judged) in enumerate(splits, start=1)
+    ]
     n_values = train.queries.n_documents * train.prepared(preparation).n_features
     results = run_side_by_side(
-        models_and_sums,
-        range(len(splits)),
+        partial(models_and_sums, settings, preparation),
+        jobs,
         plan.executor,
-        are_small=n_values <= SMALL_VALUES,
+        are_short=SHORT_VALUES <= n_values <= LONG_VALUES,
     )
     of_splits, parts = [], []
     for paths, sums in results:
@@ -201,19 +197,40 @@ def score_splits(
     return scored_paths(of_splits[-1], total, of_splits)
 
 
-def _paths(
-    plan: SearchPlan, train: Dataset, settings: Sequence[Setting], split: str
-) -> list[ModelPath]:
-    """The models of a split; an error of its data names the split."""
+class SplitJob(NamedTuple):
+    """What is trained and measured for a split, with a share of lambda; `name` is for errors."""
+
+    family: Family
+    size: int
+    criterion: Criterion
+    train: Dataset
+    judged: Dataset
+    share: float
+    name: str
+
+
+def models_and_sums(
+    settings: Sequence[Setting], preparation: Preparation, job: SplitJob, executor: Executor
+) -> tuple[list[ModelPath], Array]:
+    """The models of a split with all settings, and their sums over the queries to measure on."""
+    own = [
+        cast(Setting, {**setting, "regularization": setting["regularization"] * job.share})
+        for setting in settings
+    ]
     try:
-        return plan.family.paths(train, settings, plan.size, plan.executor)
+        found = job.family.paths(job.train, own, job.size, executor)
     except DataError as error:
-        if split == "1 of 1":
+        if job.name == "1 of 1":
             raise
         raise DataError(
-            f"without the queries of fold {split}: {error} If too few queries have something to "
+            f"without the queries of fold {job.name}: {error} If too few queries have something to "
             "learn from, take other folds, or validation data."
         ) from error
+    paths = [
+        path._replace(setting=preparation.added_to(setting))
+        for path, setting in zip(found, settings, strict=True)
+    ]
+    return paths, validation_sums(paths, job.train, job.judged, job.criterion, executor)
 
 
 def _block_weight(block: QueryBlock) -> float:
