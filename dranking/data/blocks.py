@@ -169,6 +169,21 @@ class QueryBlock:
         sizes = np.add.reduceat(rows, self.query_ptr[:-1], dtype=np.int64)
         return self._take(rows, sizes, np.ones(self.n_queries, bool))
 
+    def copies(self, n: int) -> QueryBlock:
+        """A block with n copies of the queries, one after the other, and without features."""
+
+        def ids(values: pa.Array | None) -> pa.Array | None:
+            return None if values is None else pa.concat_arrays([values] * n)
+
+        starts = self.n_documents * np.arange(n)
+        return QueryBlock(
+            features=np.empty((n * self.n_documents, 0), dtype=np.float32),
+            relevance=np.tile(self.relevance, n),
+            query_ptr=np.append(np.add.outer(starts, self.query_ptr[:-1]), n * self.n_documents),
+            query_ids=ids(self.query_ids),
+            doc_ids=ids(self.doc_ids),
+        )
+
     def with_features(self, features: FeatureMatrix) -> QueryBlock:
         """The same documents with another feature matrix."""
         return replace(self, features=features)

@@ -14,6 +14,9 @@ from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_con
 from dranking.metrics.measures.by_name import get_measures
 from dranking.metrics.ranking import rank_documents
 
+MOST_DOCUMENTS = 2**17
+"""Documents that are ranked together, about: their arrays take some 20 MB."""
+
 
 def evaluate_queries(
     block: QueryBlock,
@@ -76,6 +79,22 @@ def evaluate_queries(
     ranking = rank_documents(block, scores, how, retrieved)
     labelled = np.add.reduceat(~np.isnan(block.relevance), block.query_ptr[:-1], dtype=np.int64) > 0
     return {measure.name: np.where(labelled, measure(ranking), np.nan) for measure in chosen}
+
+
+def evaluate_models(
+    block: QueryBlock, scores: NDArray[np.float64], measure: str, convention: Convention
+) -> NDArray[np.float64]:
+    """(n_models, n_queries) values of a measure of scores (n_models, n_documents).
+
+    Models are measured together: a call for each model takes longer than its loops.
+    """
+    together = max(1, MOST_DOCUMENTS // max(1, block.n_documents))
+    values = np.empty((len(scores), block.n_queries))
+    for first in range(0, len(scores), together):
+        some = scores[first : first + together]
+        found = evaluate_queries(block.copies(len(some)), some.ravel(), [measure], convention)
+        values[first : first + together] = found[measure].reshape(len(some), -1)
+    return values
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dranking.data.steps import restricted_steps
 from dranking.engine.map_blocks import map_blocks
 from dranking.engine.progress import report
 from dranking.metrics.conventions import Convention
-from dranking.metrics.evaluate import evaluate_queries
+from dranking.metrics.evaluate import evaluate_models
 from dranking.models.linear.scoring import Transforms, linear_scores, locate_features
 from dranking.tuning.choice import GridPoint, ModelPath, ScoredPath
 
@@ -117,8 +117,7 @@ def score_sums(block: QueryBlock, scores: Array, criterion: Criterion, n_rows: i
     measure, convention = criterion
     diverged = np.isnan(scores).any(axis=1)
     values = np.zeros((len(scores), block.n_queries))
-    for model in np.flatnonzero(~diverged):
-        values[model] = evaluate_queries(block, scores[model], [measure], convention)[measure]
+    values[~diverged] = evaluate_models(block, scores[~diverged], measure, convention)
     sums = query_sums(values, block.weights, n_rows)
     sums[:, diverged] = np.nan
     return sums

@@ -10,7 +10,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.column_forms import ColumnForms, forms_of
 from dranking.data.dataset import Dataset
+from dranking.data.forms_dataset import FormsDataset
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_labels
 from dranking.engine.progress import report
@@ -62,6 +64,15 @@ class Part:
         if preparation not in self._prepared:
             self._prepared[preparation] = preparation.of(self.queries, self._executor)
         return self._prepared[preparation]
+
+    def has(self, preparation: Preparation) -> bool:
+        """Whether the preparation was fitted already."""
+        return preparation in self._prepared
+
+    def take(self, preparation: Preparation, forms: ColumnForms | None) -> None:
+        """Take over the forms that were fitted to the queries; None means that they stay raw."""
+        view = self.queries if forms is None else FormsDataset(self.queries, forms)
+        self._prepared[preparation] = view
 
     @cached_property
     def weight(self) -> float:
@@ -163,8 +174,12 @@ def score_splits(
 ) -> list[ScoredPath]:
     """Scores of the models of every split on the split's validation data."""
     is_summed = plan.model in SUMMED and any(part is not train for part, _ in splits)
+    n_values = train.queries.n_documents * train.prepared(preparation).n_features
+    are_short = SHORT_VALUES <= n_values <= LONG_VALUES
     if preparation.forms is not None:  # the chosen model is selected on all training data
-        every = [part.prepared(preparation) for part in (train, *(part for part, _ in splits))]
+        parts = [part for part, _ in splits]
+        fit_forms(preparation, parts, plan.executor, are_short=are_short)
+        every = [part.prepared(preparation) for part in (train, *parts)]
         plan = replace(plan, size=size_within(plan.size, every))
 
     jobs = [
@@ -179,22 +194,36 @@ def score_splits(
         )
         for number, (part, judged) in enumerate(splits, start=1)
     ]
-    n_values = train.queries.n_documents * train.prepared(preparation).n_features
-    results = run_side_by_side(
-        partial(models_and_sums, settings, preparation),
-        jobs,
-        plan.executor,
-        are_short=SHORT_VALUES <= n_values <= LONG_VALUES,
-    )
-    of_splits, parts = [], []
-    for paths, sums in results:
+    work = partial(models_and_sums, settings, preparation)
+    of_splits, of_judged = [], []
+    for paths, sums in run_side_by_side(work, jobs, plan.executor, are_short=are_short):
         of_splits.append(paths)
-        parts.append(sums)
-        report("tune", len(parts), len(splits))
+        of_judged.append(sums)
+        report("tune", len(of_splits), len(splits))
     n_repeats = plan.validation.n_repeats if isinstance(plan.validation, QueryKFold) else 1
-    total = np.sum(parts, axis=0) / n_repeats
+    total = np.sum(of_judged, axis=0) / n_repeats
     _check_scores(total, plan)
     return scored_paths(of_splits[-1], total, of_splits)
+
+
+def fit_forms(
+    preparation: Preparation, parts: Sequence[Part], executor: Executor, *, are_short: bool
+) -> None:
+    """Fit the forms of a preparation to the queries of each part that does not have them yet."""
+    new = [part for part in parts if not part.has(preparation)]
+    data = [part.queries for part in new]
+    work = partial(fitted_forms, preparation)
+    for part, forms in zip(
+        new, run_side_by_side(work, data, executor, are_short=are_short), strict=True
+    ):
+        part.take(preparation, forms)
+
+
+def fitted_forms(
+    preparation: Preparation, queries: Dataset, executor: Executor
+) -> ColumnForms | None:
+    """The forms that are fitted to queries; None for raw features."""
+    return forms_of(preparation.of(queries, executor).transforms)
 
 
 class SplitJob(NamedTuple):

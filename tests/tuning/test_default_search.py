@@ -459,16 +459,6 @@ def test_each_preparation_is_fitted_once_to_each_part(data, monkeypatch):
     assert len(made) == 2
 
 
-def test_the_test_of_a_gain_has_its_time(monkeypatch):
-    """Without time for the test, forms that have to gain are not taken."""
-    monkeypatch.setattr(automatic, "FORMS", ("raw",))
-    monkeypatch.setattr(
-        automatic.Clock, "allows", lambda _, seconds, what: not what.startswith("the test")
-    )
-    result = dr.tune(interactions(1.0), validation=2, max_features=3)
-    assert result.chosen["forms"] == "raw"
-
-
 @pytest.mark.cluster
 @pytest.mark.slow
 def test_worker_processes_give_the_same_bits(data, tmp_path, client):

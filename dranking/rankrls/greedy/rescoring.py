@@ -17,7 +17,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.engine.tiles import Tiles
 from dranking.errors import DataError
 from dranking.metrics.conventions import Convention, get_convention
-from dranking.metrics.evaluate import evaluate_queries
+from dranking.metrics.evaluate import evaluate_models
 from dranking.metrics.measures.by_name import get_measure, higher_is_better
 from dranking.models.linear.checks import check_count
 from dranking.rankrls.kernels.lqo.rounding import with_ties
@@ -69,10 +69,9 @@ class Rescoring:
 
     def sums(self, block: QueryBlock, scores: Array) -> Array:
         """(2, n_models) sums of weight times value and of weight, over the queries that count."""
+        tied = np.array([with_exact_ties(block, row) for row in scores])
         sums = np.zeros((2, len(scores)))
-        for model, row in enumerate(scores):
-            tied = with_exact_ties(block, row)
-            values = evaluate_queries(block, tied, [self.measure], self.convention)[self.measure]
+        for model, values in enumerate(evaluate_models(block, tied, self.measure, self.convention)):
             counted = ~np.isnan(values)
             weights = block.weights[counted]
             sums[:, model] = weights @ values[counted], weights.sum()
