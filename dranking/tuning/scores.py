@@ -41,6 +41,9 @@ from dranking.tuning.sizes import size_within
 
 LEAVE_QUERY_OUT: Final = "leave-query-out"
 
+STAGE: Final = "tune"
+"""Name of a search in reports of progress."""
+
 Validation: TypeAlias = Dataset | QueryKFold | Literal["leave-query-out"]
 """The data on which models are measured: judged queries, folds, or leave-query-out predictions."""
 
@@ -92,6 +95,8 @@ class SearchPlan:
         How a model is chosen.
     executor
         Runs the tasks.
+    stage
+        Name of the search in reports of progress.
     """
 
     model: ModelName
@@ -101,6 +106,7 @@ class SearchPlan:
     validation: Validation
     rule: Rule
     executor: Executor
+    stage: str = STAGE
 
     def splits(self, train: Part) -> list[Split] | None:
         """Training data with the queries to measure on; None with leave-query-out predictions."""
@@ -177,7 +183,7 @@ def score_splits(
             for path, setting in zip(found, settings, strict=True)
         ]
         parts.append(validation_sums(paths, prepared, validation, plan.criterion, plan.executor))
-        report("tune", len(parts), len(splits))
+        report(plan.stage, len(parts), len(splits), **preparation.facts, models=len(settings))
     n_repeats = plan.validation.n_repeats if isinstance(plan.validation, QueryKFold) else 1
     total = np.sum(parts, axis=0) / n_repeats
     _check_scores(total, plan)

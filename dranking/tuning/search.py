@@ -15,6 +15,7 @@ from dranking.data.roles import DEFAULT_COLUMNS
 from dranking.data.steps import origins_by_column
 from dranking.data.tables.any_table import is_dask_frame, is_table
 from dranking.engine.choose_executor import get_executor
+from dranking.engine.shown_progress import with_progress
 from dranking.errors import DivergedError, UsageError
 from dranking.ingestion.dask_collections import as_dataset, training_dataset
 from dranking.ingestion.open import open_dataset
@@ -51,8 +52,11 @@ from dranking.tuning.result import Chosen, TuningResult
 from dranking.tuning.scores import LEAVE_QUERY_OUT, Part, SearchPlan, Validation
 from dranking.tuning.settings import Setting, check_axes, setting_of, settings_of
 from dranking.tuning.sizes import check_nothing_about_size, check_size
+from dranking.tuning.timed import timed
 
 
+@with_progress
+@timed
 def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has options
     train: Any,
     grid: Iterable[float] | Mapping[str, Iterable[Any]] | None = None,
@@ -81,6 +85,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     data measures all models. Whatever is fitted to the training data (selection, scaling, forms)
     is fitted anew without the queries that a model is measured on.
 
+    With ``verbose=True``, and on a terminal, stderr shows what is tried, the folds, and the time.
+
     Parameters
     ----------
     train
@@ -99,8 +105,10 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
           from the data. A setting whose training diverges in at least one fold causes a warning and
           is never chosen.
         - ``normalize``: scaling of the features, "none", "query-minmax", "standard", "minmax",
-          "log", "rank" or "quantile". The chosen model records its scaling.
-        - ``forms``, for ``greedy-rankrls``: sets of forms of each feature, as in ``["raw,log"]``;
+          "log", "rank" or "quantile", or several in one text, "none,log". The chosen model records
+          its scaling.
+        - ``forms``, for ``greedy-rankrls``: sets of forms of each feature, as in ``["raw,log"]``,
+          or the text of one set;
           without ``regularization``, the default search tries these sets alone.
     validation
         How models are measured: on judged queries, a data set or table; by cross-validation, with a
