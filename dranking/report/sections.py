@@ -125,6 +125,8 @@ def _training(content: Content) -> Iterator[Section]:
             yield Section("Other settings", [training])
     elif content.scales is not None:
         yield of_model.regularisation(model, training, content.scales)
+        if training.importance:
+            yield of_model.importance(training)
         if training.stability:
             yield of_model.stability(training)
     if model.provenance.get("learning_curve"):
