@@ -51,8 +51,8 @@ def sizes(content: Content, training: Training) -> Section:
         champion=champion,
     )
     caption = (
-        f"{measure_label(content.metric)} on the judged queries for selections of every size up to "
-        "this model, with 95% intervals over queries."
+        f"{measure_label(content.metric)} on the {points[0]['n_queries']:,} judged queries that "
+        "count, for selections of every size up to this model, with 95% intervals over queries."
     )
     return Section("How many features", drawings=[Drawing(figure, caption)])
 

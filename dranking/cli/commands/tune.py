@@ -205,7 +205,7 @@ def _print_tuned(result: TuningResult) -> None:
             rows.append((row, []))
         rows[-1][1].append(point["regularization"])
     print_table(
-        f"{result.metric} ({result.measured_on}, {result.convention} convention)",
+        f"{result.metric} ({result.measured_on}, {result.convention} convention): {result.counted}",
         ["lambda", *names, "features", "score", "std. error", ""],
         [(_range(lambdas), *row) for row, lambdas in rows],
     )
