@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Final, Literal, NamedTuple, TypeAlias, cast
+from functools import cached_property, partial
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from dranking.tuning.grid import (
     scored_paths,
     validation_sums,
 )
+from dranking.tuning.kept_outcomes import NOTHING_KEPT, KeptOutcomes, Outcome, queries_digest
 from dranking.tuning.preparation import Preparation
 from dranking.tuning.settings import Setting
 from dranking.tuning.sizes import size_within
@@ -61,6 +62,11 @@ class Part:
         if preparation not in self._prepared:
             self._prepared[preparation] = preparation.of(self.queries, self._executor)
         return self._prepared[preparation]
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the ids of the queries."""
+        return queries_digest(self.queries)
 
     @cached_property
     def weight(self) -> float:
@@ -95,6 +101,8 @@ class SearchPlan:
         How a model is chosen.
     executor
         Runs the tasks.
+    kept
+        Keeps the outcomes of the splits.
     stage
         Name of the search in reports of progress.
     """
@@ -106,6 +114,7 @@ class SearchPlan:
     validation: Validation
     rule: Rule
     executor: Executor
+    kept: KeptOutcomes = NOTHING_KEPT
     stage: str = STAGE
 
     def splits(self, train: Part) -> list[Split] | None:
@@ -164,30 +173,44 @@ def score_splits(
     settings: Sequence[Setting],
 ) -> list[ScoredPath]:
     """Scores of the models of every split on the split's validation data."""
-    parts: list[Array] = []
-    paths: list[ModelPath] = []
+    outcomes: list[Outcome] = []
     is_summed = plan.model in SUMMED and any(part is not train for part, _ in splits)
     if preparation.forms is not None:  # the chosen model is selected on all training data
         every = [part.prepared(preparation) for part in (train, *(part for part, _ in splits))]
         plan = replace(plan, size=size_within(plan.size, every))
-    for part, validation in splits:
-        prepared = part.prepared(preparation)
+
+    def own_settings(part: Part) -> list[Setting]:
         share = part.weight / train.weight if is_summed else 1.0
-        own = [
+        return [
             cast(Setting, {**setting, "regularization": setting["regularization"] * share})
             for setting in settings
         ]
-        found = _paths(plan, prepared, own, f"{len(parts) + 1} of {len(splits)}")
-        paths = [
-            path._replace(setting=preparation.added_to(setting))
-            for path, setting in zip(found, settings, strict=True)
-        ]
-        parts.append(validation_sums(paths, prepared, validation, plan.criterion, plan.executor))
-        report(plan.stage, len(parts), len(splits), **preparation.facts, models=len(settings))
+
+    def models_and_sums(number: int) -> Outcome:
+        part, validation = splits[number]
+        prepared = part.prepared(preparation)
+        own = own_settings(part)
+        paths = _paths(plan, prepared, own, f"{number + 1} of {len(splits)}")
+        return paths, validation_sums(paths, prepared, validation, plan.criterion, plan.executor)
+
+    def key(split: Split) -> dict[str, Any]:
+        return {
+            "train": split.train.digest,
+            "judged": queries_digest(split.judged),
+            "preparation": preparation.facts,
+            "settings": own_settings(split.train),
+            "size": plan.size,
+        }
+
+    keys = [partial(key, split) for split in splits]
+    named = [preparation.added_to(setting) for setting in settings]
+    for outcome in plan.kept.through(keys, named, partial(map, models_and_sums)):
+        outcomes.append(outcome)
+        report(plan.stage, len(outcomes), len(splits), **preparation.facts, models=len(settings))
     n_repeats = plan.validation.n_repeats if isinstance(plan.validation, QueryKFold) else 1
-    total = np.sum(parts, axis=0) / n_repeats
+    total = np.sum([sums for _, sums in outcomes], axis=0) / n_repeats
     _check_scores(total, plan)
-    return scored_paths(paths, total)
+    return scored_paths(outcomes[-1][0], total)
 
 
 def _paths(

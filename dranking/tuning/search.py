@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from dranking.data.column_constants import NullPolicy, Shift, ValueRule
@@ -17,6 +18,7 @@ from dranking.data.tables.any_table import is_dask_frame, is_table
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.shown_progress import with_progress
 from dranking.errors import DivergedError, UsageError
+from dranking.files.places import AnyPlace
 from dranking.ingestion.dask_collections import as_dataset, training_dataset
 from dranking.ingestion.open import open_dataset
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
@@ -46,8 +48,9 @@ from dranking.tuning.choice import (
 from dranking.tuning.families import ModelName, family_of, greedy_family, tunable_of
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.grid import Criterion
+from dranking.tuning.kept_outcomes import KeptOutcomes
 from dranking.tuning.preparation import Preparation, preparations_in
-from dranking.tuning.provenance import search_facts, with_provenance
+from dranking.tuning.provenance import search_facts, search_job, with_provenance
 from dranking.tuning.result import Chosen, TuningResult
 from dranking.tuning.scores import LEAVE_QUERY_OUT, Part, SearchPlan, Validation
 from dranking.tuning.settings import Setting, check_axes, setting_of, settings_of
@@ -72,6 +75,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     null_indicator: bool = False,
     shift: Shift = "none",
     time_limit: float | None = None,
+    checkpoint: AnyPlace | None = None,
     executor: Any = None,
 ) -> TuningResult:
     """Choose the parameters of a ranker, and train the chosen model.
@@ -142,6 +146,10 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     time_limit
         Seconds after which the default search begins nothing more; the result says what it left
         out, and depends on the machine then. None means that everything is tried.
+    checkpoint
+        Folder that holds the models and scores of each fold that is done. If it exists, a search
+        goes on from there, to the identical result; the time limit counts anew. Grid, folds and
+        rule may differ; other data, another model, metric or version are refused.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -194,6 +202,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         rule=rule,
         executor=run,
     )
+    job = partial(search_job, plan, train, others, constant)
+    plan = replace(plan, kept=KeptOutcomes(checkpoint, job))
     higher = higher_is_better(plan.criterion.measure)
     preference = Preference(rule, higher)
     begun, seconds = time.monotonic(), math.inf if time_limit is None else time_limit
