@@ -39,6 +39,7 @@ from dranking.bilinear.training import (
 )
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
+from dranking.engine.shown_progress import with_progress
 from dranking.errors import UsageError
 from dranking.files.places import AnyPlace
 from dranking.models.linear.checks import check_positive, check_whole
@@ -136,6 +137,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
     random_state: int = 0
     checkpoint: AnyPlace | None = None
 
+    @with_progress
     def fit(
         self,
         documents: Collection,
@@ -146,6 +148,8 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         executor: Any = None,
     ) -> Self:
         """Train on preferences.
+
+        With ``verbose=True``, and on a terminal, progress is shown on stderr.
 
         Parameters
         ----------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -27,6 +27,21 @@ def report(stage: str, done: int, total: int | None, **facts: Any) -> None:
     reporter = _REPORTER.get()
     if reporter is not None:
         reporter(stage, done, total, facts)
+
+
+@contextmanager
+def adding_facts(facts: Callable[[], dict[str, Any]], stages: Collection[str]) -> Iterator[None]:
+    """Add facts, as they are at the time of a report, to the reports of some stages inside."""
+    reporter = _REPORTER.get()
+    if reporter is None:
+        yield
+        return
+
+    def with_facts(stage: str, done: int, total: int | None, own: dict[str, Any]) -> None:
+        reporter(stage, done, total, own | (facts() if stage in stages else {}))
+
+    with reporting(with_facts):
+        yield
 
 
 def is_reported() -> bool:

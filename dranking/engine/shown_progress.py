@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from dranking.engine.progress import is_reported, reporting
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 LOG_SECONDS = 10.0
 """Least time between two log lines of a stage, in seconds."""
@@ -29,6 +33,18 @@ def progress_of(verbose: bool | None) -> AbstractContextManager[None]:
     if verbose is False or is_reported() or (verbose is None and not notes.is_terminal):
         return nullcontext()
     return reporting_shown()
+
+
+def with_progress(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The function, which also takes ``verbose``, as `progress_of` does."""
+
+    @wraps(function)
+    def shown(*args: Arguments.args, **options: Arguments.kwargs) -> Result:
+        verbose: Any = options.pop("verbose", None)
+        with progress_of(verbose):
+            return function(*args, **options)
+
+    return shown
 
 
 @contextmanager

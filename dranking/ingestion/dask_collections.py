@@ -21,11 +21,12 @@ from dranking.data.tables.alignment import (
     weights_of_queries,
 )
 from dranking.data.tables.any_table import is_dask, is_dask_frame, is_table
-from dranking.data.tables.columns import DASK_FRAME, Layout, find_layout
+from dranking.data.tables.columns import Layout, find_layout
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.in_memory import MemoryDataset, rows_in_memory
 from dranking.data.tables.lost_digits import NO_ORIGINS, Origins
 from dranking.data.tables.numeric_values import Nullable
+from dranking.data.tables.refused_columns import DASK_FRAME
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import blocks_on

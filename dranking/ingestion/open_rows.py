@@ -24,10 +24,11 @@ from dranking.data.parquet.hive_folders import (
 from dranking.data.roles import DEFAULT_ROLES, RELEVANCE, Columns, Roles
 from dranking.data.steps import Steps, constants_of
 from dranking.data.tables.any_table import Stream, as_stream, check_index, is_dask, is_dask_frame
-from dranking.data.tables.columns import TABLE, Layout
+from dranking.data.tables.columns import Layout
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.numeric_values import is_number
 from dranking.data.tables.recorded_steps import recorded_steps
+from dranking.data.tables.refused_columns import TABLE
 from dranking.data.tables.vectors import (
     read_widths,
     stored_names,

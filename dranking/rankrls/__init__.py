@@ -4,7 +4,8 @@
 squared loss over all features; `RankRLSCV` (`cross_validation`) chooses lambda by the exact
 leave-query-out error (`grid_errors`, from the `row_forms` of the data), without refitting.
 `wide_rows` is the form of rows for more features than factors take,
-`checked_weights` bounds the rounding of weights, and `dominant_queries` finds queries that alone
+`checked_weights` bounds the rounding of weights, `sign_constraints` has weights that may not be
+negative, and `dominant_queries` finds queries that alone
 determine a direction of the features. ``THEORY.md`` beside this file holds the objective and the
 shortcut.
 

@@ -126,13 +126,19 @@ class CheckedRidge:
         return CheckedWeights(weights, objective, rounding, uncertain, self._normal.reason)
 
     @cached_property
+    def sums(self) -> PairSums:
+        """Sums of products of the documents with 32 digits."""
+        tiles = Tiles(self._dataset, self._executor, resident=False)
+        found: PairSums = tiles.sum_blocks(
+            partial(with_one_blas_thread, block_sums), DOCUMENTS, name="sums-of-rows"
+        )
+        return found
+
+    @cached_property
     def _measured(self) -> Measured:
         if self._known is not None:
             return self._known
-        tiles = Tiles(self._dataset, self._executor, resident=False)
-        sums: PairSums = tiles.sum_blocks(
-            partial(with_one_blas_thread, block_sums), DOCUMENTS, name="sums-of-rows"
-        )
+        tiles, sums = Tiles(self._dataset, self._executor, resident=False), self.sums
         task = self._executor.submit(with_one_blas_thread, DOCUMENTS.basis, sums, name="rotation")
         check = tiles.sum_blocks(
             partial(with_one_blas_thread, block_check), task, name="check-of-factor"

@@ -116,6 +116,11 @@ class DirectSolver:
         tiles = Tiles(dataset, executor, resident=False)
         return cls(*tiles.sum_blocks(partial(with_one_blas_thread, block_equations), name="gram"))
 
+    def restricted(self, columns: NDArray[np.intp]) -> DirectSolver:
+        """The normal equations of some of the columns."""
+        own = np.ix_(columns, columns)
+        return DirectSolver(self.gram[own], self.products[columns], self.label_norm)
+
     @property
     def sums(self) -> Array:
         """(n_features + 1, n_features + 1) sums of products of [X y]."""

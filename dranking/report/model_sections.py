@@ -51,8 +51,8 @@ def sizes(content: Content, training: Training) -> Section:
         champion=champion,
     )
     caption = (
-        f"{measure_label(content.metric)} on the judged queries for selections of every size up to "
-        "this model, with 95% intervals over queries."
+        f"{measure_label(content.metric)} on the {points[0]['n_queries']:,} judged queries that "
+        "count, for selections of every size up to this model, with 95% intervals over queries."
     )
     return Section("How many features", drawings=[Drawing(figure, caption)])
 
@@ -149,13 +149,31 @@ def stability(training: Training) -> Section:
     shares = dict(list(training.stability.items())[:N_BARS])
     return Section(
         "Stability of the selection",
-        ["The features were selected again without each fifth of the training queries."],
+        [
+            "The features were selected again without each fifth of the training queries. A "
+            "feature that is picked without lowering the leave-query-out error does not count."
+        ],
         [
             Drawing(
                 draw_stability(list(shares), list(shares.values())),
                 "Share of the five selections that contain a feature.",
             )
         ],
+    )
+
+
+def importance(training: Training) -> Section:
+    """Growth of the leave-query-out error without each feature."""
+    rows = [(name, share - 1.0) for name, share in training.importance.items()]
+    return Section(
+        "Importance of the features",
+        [
+            "By how much the squared leave-query-out error of the training data grows without a "
+            "feature, when the other features of the model are fitted again. A feature that others "
+            "stand in for has a small share, whatever its weight; below 0, the model is better "
+            "without it."
+        ],
+        tables=[Table(["left out", "error grows by the share"], rows)],
     )
 
 

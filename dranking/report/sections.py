@@ -125,6 +125,8 @@ def _training(content: Content) -> Iterator[Section]:
             yield Section("Other settings", [training])
     elif content.scales is not None:
         yield of_model.regularisation(model, training, content.scales)
+        if training.importance:
+            yield of_model.importance(training)
         if training.stability:
             yield of_model.stability(training)
     if model.provenance.get("learning_curve"):
@@ -161,7 +163,9 @@ def _queries(content: Content, ours: PerQuery, theirs: PerQuery) -> Section:
         [
             f"Against the champion: {found.wins:,} queries better, {found.losses:,} worse, "
             f"{found.ties:,} equal.",
-            f"Mean of challenger minus champion: {found.difference:+.4f} {interval_text(found)}; "
+            f"Mean of challenger minus champion over the {found.n_queries:,} of {len(change):,} "
+            f"queries that count for {measure_label(content.metric)}: "
+            f"{found.difference:+.4f} {interval_text(found)}; "
             f"p-value {number(found.p_value)}, of the permutation test "
             f"{number(found.p_permutation)}.",
         ],
@@ -179,19 +183,33 @@ def _segments(content: Content) -> Section:
     """The metric in every segment of the judged queries."""
     labels = np.array([] if content.segments is None else content.segments.to_pylist(), object)
     tables = content.judged
+    counts = np.all([_counts(table, content.metric) for table in tables.values()], axis=0)
     rows = []
     for label in [*sorted({str(each) for each in labels if each is not None}), None]:
         inside = labels == label
         means = [_mean(table, content.metric, inside) for table in tables.values()]
         change = [means[0] - means[1]] if len(means) == 2 else []
         if inside.any():
-            rows.append((label or "in no segment", int(inside.sum()), *means, *change))
-    columns = ["segment", "queries", *tables, *(["change"] if len(tables) == 2 else [])]
+            name = label or "in no segment"
+            rows.append((name, int(inside.sum()), int((inside & counts).sum()), *means, *change))
+    columns = [
+        "segment",
+        "queries",
+        "queries that count",
+        *tables,
+        *(["change"] if len(tables) == 2 else []),
+    ]
     return Section(
         "Segment by segment",
         [f"Mean {measure_label(content.metric)} over the judged queries of every segment."],
         tables=[Table(columns, rows)],
     )
+
+
+def _counts(table: PerQuery, metric: str) -> NDArray[np.bool_]:
+    """(n_queries,) whether a query counts: it has a value, and a weight above 0."""
+    has_value: NDArray[np.bool_] = np.isfinite(table.values[metric])
+    return has_value if table.weights is None else has_value & (table.weights > 0.0)
 
 
 def _mean(table: PerQuery, metric: str, inside: NDArray[np.bool_]) -> float:
@@ -213,7 +231,13 @@ def _cutoffs(content: Content) -> Section:
     }
     everything = Table(["k", *means], list(zip(CUTOFFS, *means.values(), strict=True)))
     if not any(n_short) or content.lengths is None:
-        drawing = Drawing(draw_cutoffs(CUTOFFS, means), "Mean NDCG@k over the judged queries.")
+        [first, *_] = tables.values()
+        counting, _ = first.counting(names[0])
+        caption = (
+            f"Mean NDCG@k over the {len(counting):,} of {first.n_queries:,} judged queries that "
+            "count."
+        )
+        drawing = Drawing(draw_cutoffs(CUTOFFS, means), caption)
         return Section("NDCG at each depth", (), [drawing], [everything])
     long_lists = {
         model: [

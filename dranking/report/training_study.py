@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 
 from dranking.data.column_forms import forms_of
 from dranking.data.dataset import Dataset
+from dranking.data.named_columns import NamedColumns
 from dranking.data.steps import restricted_steps
 from dranking.engine.executor import Executor
 from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures.by_name import get_measure
 from dranking.models.linear.model import LinearModel
+from dranking.rankrls.greedy.path import SelectionRules
+from dranking.rankrls.greedy.selection import select_paths
+from dranking.rankrls.grid_errors import leave_query_out
 from dranking.tuning.choice import GridPoint, ModelPath
 from dranking.tuning.families import FAMILIES
 from dranking.tuning.folds import QueryKFold, split_queries
@@ -24,6 +28,9 @@ from dranking.tuning.grid import Criterion, grid_points, validation_sums
 from dranking.tuning.settings import Setting
 
 Array = NDArray[np.float64]
+
+MOST_IMPORTANT = 50
+"""Most features of which each is left out, at two passes over the data each."""
 
 N_FOLDS = 5
 KINDS = {"GreedyRankRLS": "greedy-rankrls", "RankRLS": "rankrls"}
@@ -46,14 +53,18 @@ class Training:
     lambdas, weights
         lambdas, and (n_lambdas, n_features) weights of the model's features at each lambda.
     stability
-        Share of the folds that select a feature, by name; empty for RankRLS, and where the labelled
-        queries are too few for the folds.
+        Share of the folds in which a feature is selected and lowers the leave-query-out error, by
+        name; empty for RankRLS, and where the labelled queries are too few for the folds.
+    importance
+        Leave-query-out error of RankRLS on the other features of the model, as a share of the error
+        on all of them, by name; empty for one feature, more than `MOST_IMPORTANT`, and statistics.
     """
 
     sizes: Sequence[GridPoint]
     lambdas: Sequence[float]
     weights: Array
     stability: Mapping[str, float]
+    importance: Mapping[str, float]
 
 
 def study_training(
@@ -98,7 +109,26 @@ def study_training(
         with suppress(UsageError, DataError):  # too few queries for folds, or to learn from
             stability = _stability(train, value, size, executor)
     weights = np.array([_weights_of(path, features) for path in paths])
-    return Training(sizes, around, weights, stability)
+    importance = leave_feature_out(train, model.feature_names, value, executor)
+    return Training(sizes, around, weights, stability, importance)
+
+
+def leave_feature_out(
+    train: Dataset, names: Sequence[str], value: float, executor: Executor
+) -> dict[str, float]:
+    """Errors without each feature, the largest first; see `Training.importance`."""
+    if not (train.has_documents and 2 <= len(names) <= MOST_IMPORTANT):
+        return {}
+
+    def error_on(kept: Sequence[str]) -> float:
+        found = leave_query_out(NamedColumns(train, kept), [value], executor)
+        return float(found.lqo_error[0])
+
+    error = error_on(names)
+    if not error:
+        return {}
+    shares = {name: error_on([n for n in names if n != name]) / error for name in names}
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
 def _weights_of(path: ModelPath, features: NDArray[np.intp]) -> Array:
@@ -108,13 +138,15 @@ def _weights_of(path: ModelPath, features: NDArray[np.intp]) -> Array:
 
 
 def _stability(train: Dataset, value: float, size: int, executor: Executor) -> dict[str, float]:
-    """Share of folds without which a feature is selected, for features selected at least once."""
+    """Share of folds without which a feature is selected and lowers the error, where any is."""
     counts: dict[str, int] = {}
     for rest, _ in split_queries(train, QueryKFold(N_FOLDS), executor):
-        [path] = FAMILIES["greedy-rankrls"].paths(
-            rest, [Setting(regularization=value)], size, executor
-        )
-        for feature in path.selected.tolist():
+        [path] = select_paths(rest, [value], SelectionRules(size), executor=executor).paths
+        # Constant columns and noise are picked last, where nothing else is left.
+        vain = {path.kept[round_][-1] for round_ in path.without_gain}
+        for feature in path.selected:
+            if feature in vain:
+                continue
             name = train.feature_names[feature]
             counts[name] = counts.get(name, 0) + 1
     by_share = sorted(counts.items(), key=lambda item: -item[1])

@@ -57,6 +57,9 @@ FOLDS = QueryKFold(5, n_repeats=2)
 N_HELD_OUT, HELD_OUT_SEED = 3, 1_000
 """Number of folds of `held_out_score`, also within its searches, and what is added to the seed."""
 
+HELD_OUT_STAGE = "tune without held-out queries"
+"""Name of the searches within `held_out_score` in reports of progress."""
+
 SEARCH_SHARE = 0.6
 """Share of a time limit after which the search leaves the rest to `held_out_score`."""
 
@@ -307,7 +310,8 @@ def held_out_score(
     seed = plan.validation.seed
     outer = QueryKFold(N_HELD_OUT, seed + HELD_OUT_SEED)
     # The rule is applied to the paths; its own least number of queries is that of the main search.
-    inner = replace(plan, validation=QueryKFold(N_HELD_OUT, seed), rule="best")
+    folds = QueryKFold(N_HELD_OUT, seed)
+    inner = replace(plan, validation=folds, rule="best", stage=HELD_OUT_STAGE)
     sums: list[Array] = []
     took, own = 0.0, Clock(clock.end)
     try:

@@ -40,6 +40,11 @@ class Preparation(NamedTuple):
             return scaled(dataset, self.normalize, blocks_on(executor))
         return dataset
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """The names that are given, for reports of progress."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
     def added_to(self, setting: Setting) -> Setting:
         """A setting with the names of this preparation."""
         named = setting.copy()
@@ -54,8 +59,8 @@ def preparations_in(values: dict[str, Any], model: str) -> list[Preparation]:
     """The preparations to try, whose names are taken out of the values; empty if there are none."""
     names = {kind: values.pop(kind) for kind in ("normalize", "forms") if kind in values}
     for kind, tried in names.items():
-        if isinstance(tried, str):
-            raise UsageError(f"{kind} is {tried!r}; give the {kind} to try as a list.")
+        if isinstance(tried, str):  # one set of forms, or several scalings, as options have them
+            tried = [tried] if kind == "forms" else [each.strip() for each in tried.split(",")]
         if not (once := list(dict.fromkeys(tried))):
             raise UsageError(f"{kind} is empty; give at least one to try.")
         names[kind] = once

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dranking.data.dataset import Dataset
+from dranking.errors import UsageError
 from dranking.metrics.measures.by_name import SQUARED_ERROR
-from dranking.models.linear.model import LinearModel
+from dranking.models.linear.model import LinearModel, versions
 from dranking.models.linear.options import json_ready
 from dranking.tuning.choice import GridPoint, Preference, ScoredPath
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.grid import Criterion
 from dranking.tuning.result import HeldOut, json_value
-from dranking.tuning.scores import SearchPlan, Validation
+from dranking.tuning.scores import LEAVE_QUERY_OUT, SearchPlan, Validation
 
 MEASURED_ON = {
     "validation": "validation",
@@ -59,6 +60,25 @@ def search_facts(
         **{plural: json_ready(values) for plural, values in tried.items() if values},
         "max_features": plan.size,
         **_validation_facts(plan.validation),
+    }
+
+
+def search_job(
+    plan: SearchPlan, train: Dataset, unlabelled: Dataset | None, parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the models and scores of all splits follow from; see `KeptOutcomes`."""
+    if plan.validation == LEAVE_QUERY_OUT:
+        raise UsageError("a checkpoint is for folds or validation data, not for leave-query-out.")
+    judged = plan.validation
+    return {
+        "data": train.fingerprint,
+        "unlabelled data": None if unlabelled is None else unlabelled.fingerprint,
+        "validation data": judged.fingerprint if isinstance(judged, Dataset) else None,
+        "model": plan.model,
+        "parameters": dict(parameters),
+        "metric": plan.criterion.measure,
+        "convention": plan.criterion.convention.name,
+        "versions": versions(),
     }
 
 

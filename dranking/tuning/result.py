@@ -124,6 +124,15 @@ class TuningResult:
         return str(self.model.provenance["metrics"]["data"])
 
     @property
+    def counted(self) -> str:
+        """How many queries count for the metric, of those that were judged."""
+        facts = self.model.provenance
+        judged = facts["tuning"].get("validation", facts.get("data", {})).get("n_queries")
+        counting = next((p["n_queries"] for p in self.chosen_path if p["n_queries"]), judged)
+        of = "" if judged in (None, counting) else f" of {judged:,}"
+        return f"{counting:,}{of} queries count"
+
+    @property
     def said(self) -> list[str]:
         """Sentences about the choice: its score on other queries, its price, what was not tried."""
         sentences = []

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
 from dranking.data.blocks import QueryBlock
-from dranking.data.column_forms import ColumnForms, forms_of
+from dranking.data.column_forms import ColumnForms
 from dranking.data.dataset import Dataset
 from dranking.data.forms_dataset import FormsDataset
 from dranking.engine.executor import Executor
@@ -20,7 +20,7 @@ from dranking.engine.side_by_side import run_side_by_side
 from dranking.errors import DataError, UsageError
 from dranking.metrics.comparison.significance import FEWEST_QUERIES
 from dranking.metrics.measures.by_name import SQUARED_ERROR
-from dranking.tuning.choice import GridPoint, ModelPath, Rule, ScoredPath
+from dranking.tuning.choice import GridPoint, Rule, ScoredPath
 from dranking.tuning.families import (
     FAMILIES,
     SUMMED,
@@ -35,17 +35,23 @@ from dranking.tuning.grid import (
     Criterion,
     effective_queries,
     scored_paths,
-    validation_sums,
 )
+from dranking.tuning.kept_outcomes import NOTHING_KEPT, KeptOutcomes, Outcome, queries_digest
 from dranking.tuning.preparation import Preparation
 from dranking.tuning.settings import Setting
 from dranking.tuning.sizes import size_within
+from dranking.tuning.split_jobs import (
+    LONG_VALUES,
+    SHORT_VALUES,
+    SplitJob,
+    fitted_forms,
+    models_and_sums,
+)
 
 LEAVE_QUERY_OUT: Final = "leave-query-out"
 
-SHORT_VALUES, LONG_VALUES = 2**18, 2**25
-"""Least and most values, documents times columns, of training data whose folds are trained on side
-by side: fewer take less time than new processes, and more keep all cores busy by themselves."""
+STAGE: Final = "tune"
+"""Name of a search in reports of progress."""
 
 Validation: TypeAlias = Dataset | QueryKFold | Literal["leave-query-out"]
 """The data on which models are measured: judged queries, folds, or leave-query-out predictions."""
@@ -73,6 +79,11 @@ class Part:
         """Take over the forms that were fitted to the queries; None means that they stay raw."""
         view = self.queries if forms is None else FormsDataset(self.queries, forms)
         self._prepared[preparation] = view
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the ids of the queries."""
+        return queries_digest(self.queries)
 
     @cached_property
     def weight(self) -> float:
@@ -107,6 +118,10 @@ class SearchPlan:
         How a model is chosen.
     executor
         Runs the tasks.
+    kept
+        Keeps the outcomes of the splits.
+    stage
+        Name of the search in reports of progress.
     """
 
     model: ModelName
@@ -116,6 +131,8 @@ class SearchPlan:
     validation: Validation
     rule: Rule
     executor: Executor
+    kept: KeptOutcomes = NOTHING_KEPT
+    stage: str = STAGE
 
     def splits(self, train: Part) -> list[Split] | None:
         """Training data with the queries to measure on; None with leave-query-out predictions."""
@@ -173,6 +190,7 @@ def score_splits(
     settings: Sequence[Setting],
 ) -> list[ScoredPath]:
     """Scores of the models of every split on the split's validation data."""
+    outcomes: list[Outcome] = []
     is_summed = plan.model in SUMMED and any(part is not train for part, _ in splits)
     n_values = train.queries.n_documents * train.prepared(preparation).n_features
     are_short = SHORT_VALUES <= n_values <= LONG_VALUES
@@ -182,27 +200,47 @@ def score_splits(
         every = [part.prepared(preparation) for part in (train, *parts)]
         plan = replace(plan, size=size_within(plan.size, every))
 
-    jobs = [
-        SplitJob(
+    def job(number: int, split: Split) -> SplitJob:
+        part = split.train
+        share = part.weight / train.weight if is_summed else 1.0
+        own = [
+            cast(Setting, {**setting, "regularization": setting["regularization"] * share})
+            for setting in settings
+        ]
+        return SplitJob(
             family=plan.family,
+            settings=own,
             size=plan.size,
             criterion=plan.criterion,
             train=part.prepared(preparation),
-            judged=judged,
-            share=part.weight / train.weight if is_summed else 1.0,
+            judged=split.judged,
             name=f"{number} of {len(splits)}",
         )
-        for number, (part, judged) in enumerate(splits, start=1)
-    ]
-    work = partial(models_and_sums, settings, preparation)
-    of_splits, of_judged = [], []
-    for paths, sums in run_side_by_side(work, jobs, plan.executor, are_short=are_short):
-        of_splits.append(paths)
-        of_judged.append(sums)
-        report("tune", len(of_splits), len(splits))
+
+    jobs = [job(number, split) for number, split in enumerate(splits, start=1)]
+
+    def compute(numbers: Sequence[int]) -> Iterator[Outcome]:
+        missing = [jobs[number] for number in numbers]
+        return run_side_by_side(models_and_sums, missing, plan.executor, are_short=are_short)
+
+    def key(number: int) -> dict[str, Any]:
+        return {
+            "train": splits[number].train.digest,
+            "judged": queries_digest(splits[number].judged),
+            "preparation": preparation.facts,
+            "settings": jobs[number].settings,
+            "size": plan.size,
+        }
+
+    keys = [partial(key, number) for number in range(len(splits))]
+    named = [preparation.added_to(setting) for setting in settings]
+    for outcome in plan.kept.through(keys, named, compute):
+        outcomes.append(outcome)
+        report(plan.stage, len(outcomes), len(splits), **preparation.facts, models=len(settings))
     n_repeats = plan.validation.n_repeats if isinstance(plan.validation, QueryKFold) else 1
-    total = np.sum(of_judged, axis=0) / n_repeats
+    total = np.sum([sums for _, sums in outcomes], axis=0) / n_repeats
     _check_scores(total, plan)
+    of_splits = [paths for paths, _ in outcomes]
     return scored_paths(of_splits[-1], total, of_splits)
 
 
@@ -212,54 +250,10 @@ def fit_forms(
     """Fit the forms of a preparation to the queries of each part that does not have them yet."""
     new = [part for part in parts if not part.has(preparation)]
     data = [part.queries for part in new]
-    work = partial(fitted_forms, preparation)
-    for part, forms in zip(
-        new, run_side_by_side(work, data, executor, are_short=are_short), strict=True
-    ):
+    fit = partial(fitted_forms, preparation)
+    found = run_side_by_side(fit, data, executor, are_short=are_short)
+    for part, forms in zip(new, found, strict=True):
         part.take(preparation, forms)
-
-
-def fitted_forms(
-    preparation: Preparation, queries: Dataset, executor: Executor
-) -> ColumnForms | None:
-    """The forms that are fitted to queries; None for raw features."""
-    return forms_of(preparation.of(queries, executor).transforms)
-
-
-class SplitJob(NamedTuple):
-    """What is trained and measured for a split, with a share of lambda; `name` is for errors."""
-
-    family: Family
-    size: int
-    criterion: Criterion
-    train: Dataset
-    judged: Dataset
-    share: float
-    name: str
-
-
-def models_and_sums(
-    settings: Sequence[Setting], preparation: Preparation, job: SplitJob, executor: Executor
-) -> tuple[list[ModelPath], Array]:
-    """The models of a split with all settings, and their sums over the queries to measure on."""
-    own = [
-        cast(Setting, {**setting, "regularization": setting["regularization"] * job.share})
-        for setting in settings
-    ]
-    try:
-        found = job.family.paths(job.train, own, job.size, executor)
-    except DataError as error:
-        if job.name == "1 of 1":
-            raise
-        raise DataError(
-            f"without the queries of fold {job.name}: {error} If too few queries have something to "
-            "learn from, take other folds, or validation data."
-        ) from error
-    paths = [
-        path._replace(setting=preparation.added_to(setting))
-        for path, setting in zip(found, settings, strict=True)
-    ]
-    return paths, validation_sums(paths, job.train, job.judged, job.criterion, executor)
 
 
 def _block_weight(block: QueryBlock) -> float:

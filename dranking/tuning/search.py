@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from dranking.data.column_constants import NullPolicy, Shift, ValueRule
@@ -15,7 +16,9 @@ from dranking.data.roles import DEFAULT_COLUMNS
 from dranking.data.steps import origins_by_column
 from dranking.data.tables.any_table import is_dask_frame, is_table
 from dranking.engine.choose_executor import get_executor
+from dranking.engine.shown_progress import with_progress
 from dranking.errors import DivergedError, UsageError
+from dranking.files.places import AnyPlace
 from dranking.ingestion.dask_collections import as_dataset, training_dataset
 from dranking.ingestion.open import open_dataset
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
@@ -45,14 +48,18 @@ from dranking.tuning.choice import (
 from dranking.tuning.families import ModelName, family_of, greedy_family, tunable_of
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.grid import Criterion
+from dranking.tuning.kept_outcomes import KeptOutcomes
 from dranking.tuning.preparation import Preparation, preparations_in
-from dranking.tuning.provenance import search_facts, with_provenance
+from dranking.tuning.provenance import search_facts, search_job, with_provenance
 from dranking.tuning.result import Chosen, TuningResult
 from dranking.tuning.scores import LEAVE_QUERY_OUT, Part, SearchPlan, Validation
 from dranking.tuning.settings import Setting, check_axes, setting_of, settings_of
 from dranking.tuning.sizes import check_nothing_about_size, check_size
+from dranking.tuning.timed import timed
 
 
+@with_progress
+@timed
 def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has options
     train: Any,
     grid: Iterable[float] | Mapping[str, Iterable[Any]] | None = None,
@@ -68,6 +75,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     null_indicator: bool = False,
     shift: Shift = "none",
     time_limit: float | None = None,
+    checkpoint: AnyPlace | None = None,
     executor: Any = None,
 ) -> TuningResult:
     """Choose the parameters of a ranker, and train the chosen model.
@@ -80,6 +88,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     features, and all lambdas share each pass over the training data. One pass over the validation
     data measures all models. Whatever is fitted to the training data (selection, scaling, forms)
     is fitted anew without the queries that a model is measured on.
+
+    With ``verbose=True``, and on a terminal, stderr shows what is tried, the folds, and the time.
 
     Parameters
     ----------
@@ -99,8 +109,10 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
           from the data. A setting whose training diverges in at least one fold causes a warning and
           is never chosen.
         - ``normalize``: scaling of the features, "none", "query-minmax", "standard", "minmax",
-          "log", "rank" or "quantile". The chosen model records its scaling.
-        - ``forms``, for ``greedy-rankrls``: sets of forms of each feature, as in ``["raw,log"]``;
+          "log", "rank" or "quantile", or several in one text, "none,log". The chosen model records
+          its scaling.
+        - ``forms``, for ``greedy-rankrls``: sets of forms of each feature, as in ``["raw,log"]``,
+          or the text of one set;
           without ``regularization``, the default search tries these sets alone.
     validation
         How models are measured: on judged queries, a data set or table; by cross-validation, with a
@@ -134,6 +146,10 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     time_limit
         Seconds after which the default search begins nothing more; the result says what it left
         out, and depends on the machine then. None means that everything is tried.
+    checkpoint
+        Folder that holds the models and scores of each fold that is done. If it exists, a search
+        goes on from there, to the identical result; the time limit counts anew. Grid, folds and
+        rule may differ; other data, another model, metric or version are refused.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -186,6 +202,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         rule=rule,
         executor=run,
     )
+    job = partial(search_job, plan, train, others, constant)
+    plan = replace(plan, kept=KeptOutcomes(checkpoint, job))
     higher = higher_is_better(plan.criterion.measure)
     preference = Preference(rule, higher)
     begun, seconds = time.monotonic(), math.inf if time_limit is None else time_limit

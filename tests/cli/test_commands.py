@@ -29,14 +29,16 @@ def test_version(dranking: Call) -> None:
     [
         (("--criterion", "lqo-map"), "map (leave-query-out predictions, standard convention)"),
         (("--criterion", "lqo-squared_error"), "squared_error (leave-query-out predictions, "),
-        (("--folds", "3"), "ndcg@10 (held-out folds, standard convention)"),
+        (("--folds", "3"), "ndcg@10 (held-out folds, standard convention): 11 of 12 queries count"),
     ],
 )
 def test_tune_says_what_its_scores_are(
     dranking: Call, letor: Write, tmp_path: Path, way: tuple[str, ...], title: str
 ) -> None:
-    arguments = ("--regularization", "1,8", "--output", tmp_path / "m.json")
-    code, out, err = dranking("tune", letor(), *way, *arguments)
+    data, arguments = letor(), ("--regularization", "1,8", "--output", tmp_path / "m.json")
+    lines = data.read_text().splitlines()
+    data.write_text("\n".join(f"0{li[1:]}" if "qid:1 " in li else li for li in lines) + "\n")
+    code, out, err = dranking("tune", data, *way, *arguments)
     assert code == 0, err
     assert out.startswith(title)
 
@@ -215,6 +217,20 @@ def test_train_lcra_learns_from_unlabelled_documents(
     assert json.loads(out)["model"] == "lcra"
 
 
+def test_train_rankrls_with_signs(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    call = ("train", "rankrls", letor(), "-o", tmp_path / "m.json", "--non-negative", "f1,f3,f4,f5")
+    code, out, _ = dranking(*call, "--json")
+    assert code == 0
+    expected = dr.RankRLS(non_negative=["f1", "f3", "f4", "f5"]).fit(letor())
+    at_zero = [f"f{i + 1}" for i in expected.at_zero_]
+    assert at_zero
+    assert json.loads(out)["at_zero"] == at_zero
+    assert dr.load_model(tmp_path / "m.json").weights == expected.to_model().weights
+    code, _, err = dranking(*call, "--regularization", "1,2", "--overwrite")
+    assert code == 2
+    assert "takes one lambda" in " ".join(err.split())
+
+
 def test_ranksvm_takes_one_lambda(dranking: Call, letor: Write, tmp_path: Path) -> None:
     call = ("train", "ranksvm", letor(), "-o", tmp_path / "m.json", "--regularization")
     assert dranking(*call, "2^-10")[0] == 0
@@ -250,6 +266,7 @@ def test_info_of_versions_data_and_model(dranking: Call, letor: Write, tmp_path:
         (("--n-features", "2", "--regularization", "0"), 2, "above 0"),
         (("--n-features", "2", "--regularization", "x"), 2, "is not a number"),
         (("--n-features", "2", "--unknown"), 2, "No such option"),
+        (("--n-features", "2", "--non-negative", "f1"), 2, "train rankrls DATA --features NAMES"),
         (("--n-features", "2", "--feature-blocks", "7"), 2, "feature_blocks is 7"),
         (("--n-features", "2", "--scheduler", "nowhere"), 2, "is not threads"),
         (("--n-features", "2", "--scheduler", "missing.py"), 2, "there is no such file"),

@@ -73,6 +73,7 @@ SHOWN_BY: dict[str, Sequence[str]] = {
     "cli/commands/bilinear.py": ["evaluate"],
     "cli/commands/stats.py": ("stats append", "stats expire"),
     "cli/commands/train/epochs.py": ["train spd", "train lcra", "train max-margin"],
+    "cli/commands/train/linear.py": ["train rankrls"],
     "cli/commands/train/max_margin.py": ["train max-margin"],
     "cli/commands/train/bilinear.py": ["train bilinear"],
     "cli/commands/clicks/propensities.py": ["clicks propensities"],
@@ -85,6 +86,7 @@ SHOWN_BY: dict[str, Sequence[str]] = {
     "cli/options/scorers.py": ["evaluate", "compare", "report"],
     "cli/parsing/numbers.py": ["select"],
     "cli/parsing/score_files.py": ["predict"],
+    "cli/parsing/topics.py": ["train rankrls"],
     **{
         f"cli/commands/{name}.py": [name]
         for name in (

@@ -18,6 +18,9 @@ REFUSED = [
       for v in (0.0, -1, np.nan, np.inf, "1", None, True)),
     (dr.RankRLS, {"solver": "lu"}, "cg"),
     (dr.RankRLS, {"normalize": "cube"}, "cube"),
+    (dr.RankRLS, {"non_negative": "f1"}, "non_negative"),
+    (dr.RankRLS, {"non_negative": [3]}, "features 0 to 2"),
+    (dr.RankRLS, {"non_negative": ["f1"], "solver": "cg"}, "direct"),
     *((dr.RankRLSCV, {"regularizations": v}, "regularizations")
       for v in ([], [0.0], [1.0, -1.0], [np.nan])),
     *((GREEDY, {"regularization": v}, "regularization") for v in (0.0, -1.0, np.nan, np.inf, "1")),

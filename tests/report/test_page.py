@@ -96,6 +96,7 @@ def test_every_section_is_there(page):
         "Documents in the wrong order",
         "NDCG at each depth",
         "Regularisation path",
+        "Importance of the features",
         "Stability of the selection",
         "What the training error says about future queries",
         "Where this page comes from",
@@ -347,10 +348,10 @@ def test_segments_have_their_own_means():
         section(page_of(replace(content, segments=segments)), "Segment by segment").tables[0].rows
     )
     ours, theirs = (t.values["ndcg@10"] for t in (content.challenger, content.champion))
-    assert [row[:2] for row in rows] == [("de", 2), ("fr", 1), ("in no segment", 1)]
+    assert [row[:3] for row in rows] == [("de", 2, 2), ("fr", 1, 1), ("in no segment", 1, 1)]
     for row, queries in zip(rows, ([0, 2], [1], [3]), strict=True):
         expected = [np.mean(ours[queries]), np.mean(theirs[queries])]
-        assert row[2:] == pytest.approx((*expected, expected[0] - expected[1]))
+        assert row[3:] == pytest.approx((*expected, expected[0] - expected[1]))
 
 
 def test_a_segment_without_a_query_that_counts_has_no_mean():
@@ -364,10 +365,10 @@ def test_a_segment_without_a_query_that_counts_has_no_mean():
     content = replace(described(model, judged), segments=pa.array(["none", "a", "a", "zero"]))
     [a, none, zero] = section(page_of(content), "Segment by segment").tables[0].rows
     values = content.challenger.values["ndcg@10"]
-    assert a[:2] == ("a", 2)
-    assert a[2] == pytest.approx((3 * values[1] + values[2]) / 4)
-    assert np.isnan(none[2])
-    assert np.isnan(zero[2])
+    assert [row[:3] for row in (a, none, zero)] == [("a", 2, 2), ("none", 1, 0), ("zero", 1, 0)]
+    assert a[3] == pytest.approx((3 * values[1] + values[2]) / 4)
+    assert np.isnan(none[3])
+    assert np.isnan(zero[3])
 
 
 def test_drift_is_summed_up():

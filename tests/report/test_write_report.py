@@ -63,6 +63,9 @@ def test_segments_are_a_column_or_values_of_queries(table, tmp_path):
     model, page = dr.RankRLS().fit(table.drop(columns="title")), tmp_path / "report.html"
     kinds = judged.groupby("qid")["kind"].first()
     found = dr.evaluate(model, table, "ndcg@10", by=kinds).by
+    counting = judged.groupby("kind").apply(
+        lambda own: own.groupby("qid")["relevance"].max().gt(0).sum(), include_groups=False
+    )
     for data, by in [
         (judged, "kind"),
         (tmp_path / "judged.parquet", "kind"),
@@ -72,7 +75,7 @@ def test_segments_are_a_column_or_values_of_queries(table, tmp_path):
         dr.write_report(model, data, page, by=by, overwrite=True)
         rows = [re.findall("<td[^>]*>(.*?)</td>", row) for row in page.read_text().split("<tr>")]
         for kind, n in [("early", "12"), ("late", "18")]:
-            assert [kind, n, f"{found[kind].metrics['ndcg@10']:.4f}"] in rows
+            assert [kind, n, f"{counting[kind]}", f"{found[kind].metrics['ndcg@10']:.4f}"] in rows
     with pytest.raises(dr.DataError, match=r"no column 'sort' to group the queries by"):
         dr.write_report(model, judged, page, by="sort", overwrite=True)
     model.to_model().save(tmp_path / "model.json")

@@ -111,8 +111,10 @@ def _print_selection(ranker: Any) -> None:
     """Print the rounds; a forward search shows the final weights beside them."""
     n_columns, n_features = len(ranker.coef_), ranker.n_features_in_
     among = "" if n_columns == n_features else f"{n_columns} columns of "
+    n_queries = ranker.fitted_model().provenance["data"]["n_queries"]
     title = (
-        f"{len(ranker.selected_)} of {among}{n_features} features, lambda {ranker.regularization:g}"
+        f"{len(ranker.selected_)} of {among}{n_features} features, lambda "
+        f"{ranker.regularization:g}; errors are sums over {n_queries:,} queries"
     )
     if ranker.search.kind == "forward":
         _print_picks(ranker, title)

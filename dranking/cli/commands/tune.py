@@ -79,6 +79,13 @@ def tune(
     figure: Annotated[
         Place | None, typer.Option(help="Draw the validation curves (.svg or .png).")
     ] = None,
+    checkpoint: Annotated[
+        Place | None,
+        typer.Option(
+            help="Folder that holds the models and scores of each fold that is done. If it exists, "
+            "the search goes on from there."
+        ),
+    ] = None,
     by: Comparison,
     of_models: OfModels,
     pairs: Pairs,
@@ -130,6 +137,7 @@ def tune(
             convention=by.convention,
             rule=by.rule,
             time_limit=of_models.time,
+            checkpoint=checkpoint,
             executor=executor,
         )
     result.model.save(output, overwrite=overwrite)
@@ -205,7 +213,7 @@ def _print_tuned(result: TuningResult) -> None:
             rows.append((row, []))
         rows[-1][1].append(point["regularization"])
     print_table(
-        f"{result.metric} ({result.measured_on}, {result.convention} convention)",
+        f"{result.metric} ({result.measured_on}, {result.convention} convention): {result.counted}",
         ["lambda", *names, "features", "score", "std. error", ""],
         [(_range(lambdas), *row) for row, lambdas in rows],
     )

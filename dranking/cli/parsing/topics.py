@@ -9,6 +9,15 @@ import typer
 from typer.core import TyperCommand
 
 from dranking.cli.examples import EXAMPLES
+from dranking.errors import UsageError
+
+INSTEAD = {
+    ("select", "--non-negative"): "leave-query-out errors, by which features are selected, are "
+    "those of weights without constraints. Select first, then train with constraints on the "
+    "selected columns of a table: dranking train rankrls DATA --features NAMES "
+    "--non-negative NAMES -o model.json.",
+}
+"""What to do in place of an option that only another command has."""
 
 COLUMNS = "Columns of tables"
 EXECUTION = "Cluster and object stores"
@@ -23,6 +32,9 @@ class TopicCommand(TyperCommand):
             rest: list[str] = super().parse_args(ctx, args)
         except Exception as error:
             wrong = getattr(error, "option_name", None)
+            if (ctx.info_name, wrong) in INSTEAD:
+                instead = INSTEAD[ctx.info_name, str(wrong)]
+                raise UsageError(f"{ctx.info_name} has no {wrong}: {instead}") from error
             if wrong is not None and hasattr(error, "possibilities"):  # NoSuchOption
                 names = [name for p in self.get_params(ctx) for name in p.opts]
                 error.possibilities = [

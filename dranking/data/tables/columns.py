@@ -25,17 +25,19 @@ from dranking.data.tables.index_columns import (
     say_measured_columns,
 )
 from dranking.data.tables.numeric_values import is_number
+from dranking.data.tables.refused_columns import (
+    DASK_FRAME,
+    TABLE,
+    how_to_leave_out,
+    not_features,
+)
 from dranking.data.tables.vectors import vector_names, widths_in
 from dranking.errors import (
-    MOST_NAMES,
     DataError,
     UsageError,
     listed,
     quoted,
 )
-
-TABLE, DASK_FRAME = "the table", "the dask DataFrame"
-"""The name of tables that are no files, in errors."""
 
 FIT_NAMES = {QID: "qid", RELEVANCE: "y"}
 """Arguments of the `fit` of estimators that name columns of a table."""
@@ -124,7 +126,7 @@ def find_layout(schema: pa.Schema, columns: Columns, where: str) -> Layout:
             passed_over = {*roles.names, *columns.exclude, *columns.no_index}
             say_index_columns(schema, passed_over, where)
             if found := measured_columns(schema, {*chosen} - {*columns.no_index}):
-                say_measured_columns(found, where, _how_to_leave_out(found, where)[0])
+                say_measured_columns(found, where, how_to_leave_out(found, where)[0])
     else:
         chosen = tuple(columns.features)
         _check_named_features(schema, columns, roles, where)
@@ -293,7 +295,7 @@ def _guess_features(
         rest = [field for field in rest if field.name in columns.needed]
     refused = [f for f in rest if not is_number(f.type) or f.name in RESERVED]
     if refused:
-        raise _not_features(refused, where)
+        raise not_features(refused, where)
     if lists:
         if rest:
             raise DataError(
@@ -330,41 +332,6 @@ def _unused_roles(columns: Columns) -> list[str]:
     return [name for name in RESERVED if getattr(asked, name) is None]
 
 
-def _not_features(refused: Sequence[pa.Field], where: str) -> DataError:
-    """The error for columns of which no features can be made."""
-    names = [field.name for field in refused]
-    reasons = [
-        "the name of ids, grades or weights" if field.name in RESERVED else str(field.type)
-        for field in refused
-    ]
-    shown = listed([f"{name!r} ({reason})" for name, reason in zip(names, reasons, strict=True)])
-    leave_out, choose = _how_to_leave_out(names, where)
-    return DataError(
-        f"{where}: {len(names)} column(s) cannot be features: {shown}. Features are "
-        f"integers, floats, decimals or booleans. Leave these columns out with {leave_out}, or "
-        f"name the features with {choose}."
-    )
-
-
-def _how_to_leave_out(names: Sequence[str], where: str) -> tuple[str, str]:
-    """The ways to leave columns out of a table, and to name the features."""
-    more = ["..."] if len(names) > MOST_NAMES else []
-    shown = f"[{', '.join([*map(repr, names[:MOST_NAMES]), *more])}]"
-    if where == DASK_FRAME:
-        choose = "frame[[...]], beside grades and ids; dranking.ingest reads columns of lists"
-        return f"frame.drop(columns={shown})", choose
-    if where == TABLE:
-        return (
-            f"table.drop(columns={shown}) or dr.from_table(table, dr.Columns(exclude=...))",
-            "dr.Columns(features=[...])",
-        )
-    return (
-        f"--exclude {','.join([*names[:MOST_NAMES], *more])} (Columns(exclude=[...]), for retrain "
-        "data.exclude)",
-        "--features (Columns(features=[...]), for retrain data.features)",
-    )
-
-
 def _check_named_features(schema: pa.Schema, columns: Columns, roles: Roles, where: str) -> None:
     chosen = list(columns.features or ())
     if not chosen:
@@ -388,7 +355,7 @@ def _check_named_features(schema: pa.Schema, columns: Columns, roles: Roles, whe
     fields = [schema.field(name) for name in chosen]
     refused = [f for f in fields if not is_number(_element_type(f.type))]
     if refused:
-        raise _not_features(refused, where)
+        raise not_features(refused, where)
 
 
 def _element_type(kind: pa.DataType) -> pa.DataType:

@@ -20,6 +20,7 @@ from dranking.data.tables.numeric_values import (
     is_number,
     less_origins,
 )
+from dranking.data.tables.refused_columns import is_category, of_categories
 from dranking.data.tables.rows_to_block import fill_from_columns
 from dranking.data.tables.vectors import spread_table
 from dranking.errors import DataError, UsageError, listed
@@ -55,14 +56,13 @@ def as_features(X: Any) -> tuple[Any, tuple[str, ...] | None]:
                 raise UsageError(
                     f"X has a column {field.name!r}, which would become a feature; drop it from X."
                 )
-        others = [
-            f"{field.name!r} ({field.type})" for field in table.schema if not is_number(field.type)
-        ]
+        others = [field for field in table.schema if not is_number(field.type)]
         if others:
+            shown = listed([f"{field.name!r} ({field.type})" for field in others])
+            texts = [field.name for field in others if is_category(field.type)]
             raise DataError(
-                f"{len(others)} column(s) of X cannot be features: {listed(others)}. Features "
-                "are numbers. Drop these columns, or encode them, as pandas.get_dummies does "
-                "for categories."
+                f"{len(others)} column(s) of X cannot be features: {shown}. Features are numbers. "
+                f"Drop these columns.{f' {of_categories(texts)}' if texts else ''}"
             )
         return table, tuple(table.column_names)
     return _as_matrix(X), None

@@ -21,7 +21,7 @@ from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, Columns, Roles
 from dranking.data.steps import Filling, constants_of, every_gap, scalings_of
 from dranking.data.tables.alignment import aligned, weights_of_queries
 from dranking.data.tables.any_table import as_table, check_index
-from dranking.data.tables.columns import TABLE, find_layout
+from dranking.data.tables.columns import find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.given_rows import (
     as_features,
@@ -48,6 +48,7 @@ from dranking.data.tables.numeric_values import (
 )
 from dranking.data.tables.query_rows import order_by_query, run_starts
 from dranking.data.tables.recorded_steps import recorded_steps
+from dranking.data.tables.refused_columns import TABLE
 from dranking.data.tables.rows_to_block import concat_ids, rows_to_block
 from dranking.data.tables.vectors import spread_table, with_vectors
 from dranking.errors import DataError, UsageError

@@ -22,7 +22,8 @@ from scipy import sparse
 from dranking.data.roles import QID, RELEVANCE, Columns, Roles
 from dranking.data.tables.alignment import aligned
 from dranking.data.tables.any_table import is_dask, is_dask_frame
-from dranking.data.tables.columns import DASK_FRAME, find_layout
+from dranking.data.tables.columns import find_layout
+from dranking.data.tables.refused_columns import DASK_FRAME
 from dranking.errors import DataError, UsageError
 from dranking.ingestion.collections.known_arrays import check_known
 from dranking.ingestion.collections.partitions import ChunkForm, make_part

@@ -36,9 +36,14 @@ class TrainingCheckpoint:
     settings
         What determines the training: parameters and fingerprints of the data, as values that JSON
         can hold (or arrays). A training is resumed only with equal settings.
+    work
+        Kind of the checkpoint, for errors.
     """
 
-    def __init__(self, path: AnyPlace | None, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, path: AnyPlace | None, settings: Mapping[str, Any], work: str = "a training"
+    ) -> None:
+        self._work = work
         self._path = None if path is None else as_place(path)
         self._settings = json.loads(json.dumps(settings, default=lambda value: value.tolist()))
 
@@ -66,7 +71,7 @@ class TrainingCheckpoint:
             self._path,
             self._settings,
             settings if isinstance(settings, dict) else {},
-            "a training",
+            self._work,
         )
         try:
             return restore(facts, {name: np.array(array) for name, array in arrays.items()})

@@ -108,7 +108,8 @@ def measure_additions(
             name="leave-query-out",
         )
         if not n_lost:
-            return total
+            measured: Array = total
+            return measured
     return measure_sets(tiles, sets, measure)
 
 

@@ -61,6 +61,7 @@ def test_columns_that_vanish(how, tmp_path):
     for name, values in VANISHING.items():
         kind = str(values.type).partition("<")[0]  # parquet has names of its own for list items
         assert f"'{name}' ({kind}" in message
+    assert "pandas.get_dummies(table, columns=['title'" in message
     ways = {"table": f"table.drop(columns={list(VANISHING)})", "parquet": "--exclude "}
     assert ways[how] + (",".join(VANISHING) if how == "parquet" else "") in message
 

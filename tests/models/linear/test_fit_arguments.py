@@ -8,6 +8,7 @@ import pytest
 import dranking as dr
 from dranking.engine import shown_progress
 from dranking.errors import DataError, UsageError
+from tests.bilinear.test_estimator import topics
 from tests.reference.metrics import file_order, ndcg_at
 
 SIZES = [4, 1, 7, 3]
@@ -83,3 +84,19 @@ def test_progress_is_shown_where_it_is_asked_for(rows, capsys, monkeypatch):
     dr.SPD(sgd=FEW).fit(*rows, qid=QID, verbose=True)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert {line["done"] for line in lines if line["stage"] == "training"} >= {1, 2}
+    dr.BilinearRanker(n_steps=64).fit(topics(), verbose=True)
+    assert '"stage": "train"' in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning")
+def test_a_search_reports_forms_folds_and_time(rows, capsys, monkeypatch):
+    monkeypatch.setattr(shown_progress, "LOG_SECONDS", 0.0)
+    data, grid = dr.from_arrays(*rows, qid=QID), {"regularization": [1.0], "forms": "raw,log"}
+    silent = dr.tune(data, {**grid, "forms": ["raw,log"]}, validation=3, max_features=1)
+    assert capsys.readouterr().err == ""
+    assert dr.tune(data, grid, validation=3, max_features=1, verbose=True).grid == silent.grid
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    lines = [line for line in lines if line["stage"] == "tune"]
+    assert [(line["done"], line["total"]) for line in lines] == [(1, 3), (2, 3), (3, 3)]
+    assert {line["forms"] for line in lines} == {"raw,log"}
+    assert all(line["seconds"] >= 0.0 for line in lines)

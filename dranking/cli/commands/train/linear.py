@@ -8,8 +8,10 @@ from typing import Annotated, ClassVar, Literal
 import typer
 
 from dranking.cli.commands.train.training_job import TrainingJob, train_linear
+from dranking.cli.options.selection import features_in
 from dranking.cli.options.shared import NormalizeFit, RegularizationIfGiven, RegularizationOrGrid
 from dranking.cli.parsing.option_groups import given, grouped
+from dranking.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,14 @@ class Newton:
 def rankrls(
     *,
     regularization: RegularizationOrGrid = None,
+    non_negative: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES|@FILE",
+            help="Features whose weights may not be negative: comma-separated names, or @FILE with "
+            "one name per line. A larger value then never ranks lower. Takes one lambda.",
+        ),
+    ] = "",
     normalize: NormalizeFit = "none",
     job: TrainingJob,
 ) -> None:
@@ -43,8 +53,14 @@ def rankrls(
     """
     import dranking as dr
 
-    grid = regularization or ()
-    ranker = dr.RankRLSCV(grid) if len(grid) > 1 else dr.RankRLS(*grid)
+    grid, signed = regularization or (), features_in(non_negative)
+    if signed and len(grid) > 1:
+        raise UsageError(
+            "--non-negative takes one lambda, since leave-query-out errors are those of weights "
+            "without constraints: train a model for each lambda, and take the one that "
+            "dranking evaluate finds best on other queries."
+        )
+    ranker = dr.RankRLSCV(grid) if len(grid) > 1 else dr.RankRLS(*grid, non_negative=signed)
     train_linear("rankrls", ranker.set_params(normalize=normalize), job)
 
 

@@ -69,6 +69,9 @@ def train_linear(
     }
     if hasattr(ranker, "regularization_"):
         facts["regularization"] = ranker.regularization_
+    if getattr(ranker, "non_negative", ()):
+        at_zero = [str(ranker.feature_names_[i]) for i in ranker.at_zero_]
+        facts["at_zero"] = at_zero if job.as_json else ", ".join(at_zero) or "none"
     if overlap is not None and job.as_json:
         facts["trained_on"] = overlap.as_json()
     print_trained(facts, job)
