@@ -4,8 +4,9 @@ import pytest
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError, UsageError
-from dranking.metrics.conventions import CONVENTIONS
-from dranking.metrics.evaluate import aggregate, evaluate_queries
+from dranking.metrics import evaluate
+from dranking.metrics.conventions import CONVENTIONS, get_convention
+from dranking.metrics.evaluate import aggregate, evaluate_models, evaluate_queries
 from tests.metrics.blocks import make_block
 
 ALL = ["map", "p@2", "ndcg", "ndcg@2", "mean_ndcg", "mrr", "mrr@1", "pairwise_error", "auc"]
@@ -189,3 +190,16 @@ def test_aggregate__lengths_must_agree():
         aggregate({"map": np.zeros(2), "auc": np.zeros(3)})
     with pytest.raises(ValueError, match="differ in length"):
         aggregate({"map": np.zeros(2)}, np.ones(1))
+
+
+@pytest.mark.parametrize("doc_ids", [None, ["b", "a", "d", "c", "e", "f"]])
+@pytest.mark.parametrize("convention", ["trec", "letor4"])
+@pytest.mark.parametrize("most", [1, 20, 100])
+def test_models_together_have_the_values_of_each(convention, doc_ids, most, monkeypatch):
+    monkeypatch.setattr(evaluate, "MOST_DOCUMENTS", most)
+    block = make_block([[2.0, 0.0, 1.0], [np.nan], [0.0, 1.0]], ["q", "r", "s"], doc_ids)
+    scores = np.random.default_rng(0).integers(0, 2, (7, 6)).astype(np.float64)  # many ties
+    how = get_convention(convention)
+    found = evaluate_models(block, scores, "ndcg@2", how)
+    each = [evaluate_queries(block, row, ["ndcg@2"], how)["ndcg@2"] for row in scores]
+    np.testing.assert_array_equal(found, each)

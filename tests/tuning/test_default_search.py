@@ -10,9 +10,11 @@ from scipy import sparse
 
 import dranking as dr
 from dranking.engine.choose_executor import get_executor
+from dranking.engine.executor import ThreadExecutor
+from dranking.engine.side_by_side import run_side_by_side
 from dranking.errors import DataError, SelectionWarning, UsageError
 from dranking.rankrls.greedy import candidates
-from dranking.tuning import automatic, search
+from dranking.tuning import automatic, scores, search
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.preparation import Preparation
 from dranking.tuning.scores import Part, SearchPlan
@@ -457,6 +459,27 @@ def test_each_preparation_is_fitted_once_to_each_part(data, monkeypatch):
     assert {point["forms"] for point in result.grid} == {"raw", "log"}
     assert found.model.feature_names
     assert len(made) == 2
+
+
+@pytest.mark.slow
+def test_folds_side_by_side_give_the_same_bits(monkeypatch):
+    """Models, scores, choices of forms and warnings, from processes as from this one."""
+    monkeypatch.setattr(automatic, "FORMS", ("raw,hinge",))
+    threads, asked = ThreadExecutor(2), {"validation": 2, "max_features": 3}
+    expected = dr.tune(interactions(1.0), executor=threads, **asked)
+    monkeypatch.setattr(scores, "SHORT_VALUES", 0)
+    used = []
+    monkeypatch.setattr(
+        scores,
+        "run_side_by_side",
+        lambda *args, are_short: (
+            used.append(are_short) or run_side_by_side(*args, are_short=are_short)
+        ),
+    )
+    found = dr.tune(interactions(1.0), executor=threads, **asked)
+    assert all(used)
+    assert found.as_json() == expected.as_json()
+    assert found.model == expected.model
 
 
 @pytest.mark.cluster
