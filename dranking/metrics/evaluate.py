@@ -32,7 +32,7 @@ def evaluate_queries(
         (n_documents,) of any real type; higher ranks first.
     measures
         A name or several, in any case: ``map``, ``p@K``, ``recall@K``, ``ndcg``, ``ndcg@K``,
-        ``mean_ndcg``, ``mrr``, ``mrr@K``, ``pairwise_error``, ``auc`` and
+        ``dcg``, ``dcg@K``, ``mean_ndcg``, ``mrr``, ``mrr@K``, ``pairwise_error``, ``auc`` and
         the others of `dranking.metrics`.
     convention
         One of `CONVENTIONS`.

@@ -87,7 +87,7 @@ class Evaluation:
         """The 95 % interval of each mean, `measure_interval`; NaN where the queries allow none."""
         counting = {name: self.per_query.counting(name) for name in self.per_query.values}
         return {
-            name: measure_interval(values, weights) if len(values) else (nan, nan)
+            name: measure_interval(name, values, weights) if len(values) else (nan, nan)
             for name, (values, weights) in counting.items()
         }
 

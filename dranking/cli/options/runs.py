@@ -66,9 +66,9 @@ class RunOptions:
         str | None,
         typer.Option(
             metavar="GAINS",
-            help="Gains of the grades 0, 1, ... in ndcg, on any data, such as 0,1,3,7,15; or by "
-            "grade, such as 50=1,100=3, or a table (CSV, JSON lines, parquet) with the columns "
-            "grade and gain. Default: those of the convention.",
+            help="Gains of the grades 0, 1, ... in ndcg and dcg, on any data, such as 0,1,3,7,15; "
+            "or by grade, such as 50=1,100=3, or a table (CSV, JSON lines, parquet) with the "
+            "columns grade and gain. Default: those of the convention.",
         ),
     ] = None
 

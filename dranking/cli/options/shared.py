@@ -133,8 +133,8 @@ ConventionIfGiven: TypeAlias = Annotated[
 ]
 
 METRICS = (
-    *("map", "p@10", "recall@10", "hit@10", "ndcg", "ndcg@10", "mean_ndcg", "mrr", "mrr@10"),
-    *("err@10", "rbp", "rbp@10", "bpref", "infap", "judged@10", "pairwise_error", "auc"),
+    *("map", "p@10", "recall@10", "hit@10", "ndcg", "ndcg@10", "dcg", "dcg@10", "mean_ndcg", "mrr"),
+    *("mrr@10", "err@10", "rbp", "rbp@10", "bpref", "infap", "judged@10", "pairwise_error", "auc"),
 )
 """Metrics that the shell completes; any other cutoff can be written in the place of 10."""
 

@@ -15,7 +15,7 @@ from dranking.metrics.measures.average_precision import average_precision
 from dranking.metrics.measures.cascade import expected_reciprocal_rank, hit_rate
 from dranking.metrics.measures.inferred import inferred_average_precision
 from dranking.metrics.measures.judged import binary_preference, judged_share
-from dranking.metrics.measures.ndcg import mean_ndcg, ndcg
+from dranking.metrics.measures.ndcg import dcg, mean_ndcg, ndcg
 from dranking.metrics.measures.pairwise import area_under_curve, pairwise_error
 from dranking.metrics.measures.precision import precision
 from dranking.metrics.measures.rank_biased_precision import rank_biased_precision
@@ -44,6 +44,8 @@ class MeasureFamily:
         Whether a larger value is an improvement.
     binary
         Whether the measure tells relevant from other documents, so that the name takes ``(rel=R)``.
+    largest
+        Largest possible value; infinite for a sum of gains. The smallest one is 0.
     """
 
     name: str
@@ -52,6 +54,7 @@ class MeasureFamily:
     cutoff: Literal["none", "optional", "required"] = "none"
     higher_is_better: bool = True
     binary: bool = False
+    largest: float = 1.0
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -107,6 +110,7 @@ MEASURES: dict[str, MeasureFamily] = {
             "hit", "1 if any of the first K is relevant, else 0", hit_rate, "required", binary=True
         ),
         MeasureFamily("ndcg", "discounted gain over the largest possible", ndcg, "optional"),
+        MeasureFamily("dcg", "sum of discounted gains", dcg, "optional", largest=np.inf),
         MeasureFamily("mean_ndcg", "mean of ndcg@K over all K", mean_ndcg),
         MeasureFamily(
             "mrr", "1 / rank of the first relevant one", reciprocal_rank, "optional", binary=True
@@ -151,7 +155,7 @@ MEASURES: dict[str, MeasureFamily] = {
         ),
     )
 }
-"""The measures by name. All values lie in [0, 1], which the gate of `retrain` relies on."""
+"""The measures by name."""
 
 SQUARED_ERROR = "squared_error"
 """Squared error of leave-query-out predictions: not a measure of rankings, but the criterion of
@@ -233,5 +237,16 @@ def get_measures(names: str | Iterable[str]) -> tuple[Measure, ...]:
 
 def higher_is_better(name: str) -> bool:
     """Whether a larger value of the named measure is an improvement; true for unknown names."""
-    family = MEASURES.get(re.split("[@(]", name.lower())[0])
+    family = _family_of(name)
     return name != SQUARED_ERROR if family is None else family.higher_is_better
+
+
+def value_range(name: str) -> tuple[float, float]:
+    """Least and largest possible value of the named measure; infinite for unknown names."""
+    family = _family_of(name)
+    return (-np.inf, np.inf) if family is None else (0.0, family.largest)
+
+
+def _family_of(name: str) -> MeasureFamily | None:
+    """The family of a named measure, or of a bound of it such as ``rbp (most)``, if it exists."""
+    return MEASURES.get(re.split("[ @(]", name.lower())[0])

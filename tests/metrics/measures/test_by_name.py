@@ -24,9 +24,9 @@ def test_get_measure(written, name, cutoff):
     assert (measure.name, measure.cutoff) == (name, cutoff)
 
 
-@pytest.mark.parametrize("written", ["dcg", "map@5", "auc@2", "", "@10", "precision@10"])
+@pytest.mark.parametrize("written", ["cg", "map@5", "auc@2", "", "@10", "precision@10"])
 def test_get_measure__unknown(written):
-    known = "map, p@K, recall@K, hit@K, ndcg, ndcg@K, mean_ndcg, mrr, mrr@K, err@K, rbp"
+    known = "map, p@K, recall@K, hit@K, ndcg, ndcg@K, dcg, dcg@K, mean_ndcg, mrr, mrr@K"
     with pytest.raises(UsageError, match=known):
         get_measure(written)
 

@@ -85,6 +85,7 @@ def test_lambdas_are_numbers_lists_or_ranges(load):
         ("gate.margin=-0.01", "margin is no longer there: minimum_effect"),
         ("gate.minimum_effect=-0.01", "gate.minimum_effect: .*give 0 or more"),
         ("gate.metric=squared_error", r"gate.metric: squared_error .* \[0, 1\]: map, .*ndcg@K"),
+        ("gate.metric=dcg@5", r"gate.metric: dcg@5 .* \[0, 1\]: map, .*ndcg@K, mean_ndcg"),
         ("gate.every=year", "gate.every: .*quarter"),
         ("gate.minimum_effect=nan", "gate.minimum_effect: "),
         ("model.regularization=inf", "model.regularization: inf"),
