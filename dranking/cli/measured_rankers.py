@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions, check_in_process
 from dranking.cli.options.groups import groups_option
-from dranking.cli.options.runs import RunOptions, chosen_metrics, runs_beside_judgements
+from dranking.cli.options.runs import RunOptions, runs_beside_judgements
 from dranking.cli.options.scorers import open_judged, open_scorer
 from dranking.cli.output import note
 from dranking.errors import UsageError
@@ -81,8 +81,8 @@ class Measuring:
 
         if isinstance(run, PerQuery):
             return run
-        metrics, rules = chosen_metrics(self.metrics), self.runs.rules
-        found = evaluate(run, judgements, metrics, convention, rules=rules)
+        rules = self.runs.rules
+        found = evaluate(run, judgements, self.metrics, convention, rules=rules)
         if found.counts is not None:
             note(f"{path}: {found.counts.text(rules)}")
         return found
@@ -108,8 +108,7 @@ class Measuring:
         if not isinstance(scored, str):
             scorer = open_scorer(scored, self.columns, data, score_column)
         dataset = open_judged(data, [scorer], self.columns)
-        metrics = chosen_metrics(self.metrics)
-        return evaluate(scorer, dataset, metrics, convention, by=by, executor=executor)
+        return evaluate(scorer, dataset, self.metrics, convention, by=by, executor=executor)
 
 
 def split_paths(paths: Sequence[Place]) -> tuple[list[Place], Place | None]:

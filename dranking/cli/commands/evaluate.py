@@ -11,7 +11,7 @@ from dranking.cli.options.clicks import ClickOptions, print_values
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions, check_in_process
 from dranking.cli.options.groups import By, groups_option
-from dranking.cli.options.runs import RunOptions, chosen_metrics, runs_beside_judgements
+from dranking.cli.options.runs import RunOptions, runs_beside_judgements
 from dranking.cli.options.scorers import (
     JudgedData,
     ScoreColumn,
@@ -92,14 +92,13 @@ def evaluate(
         check_in_process(given, "a run beside judgements")
         [scores], judgements = run
         groups = groups_option(by, judged, columns)
-        chosen = chosen_metrics(metrics)
-        result = measure(scores, judgements, chosen, how, rules=runs.rules, by=groups)
+        result = measure(scores, judgements, metrics, how, rules=runs.rules, by=groups)
         _print_result(result, per_query, overwrite, runs, as_json)
         return
     runs.check_no_run()
     if of_texts:
         check_in_process({"--by": by, **execution.given}, "a bilinear model")
-        found = evaluate_collection(model, judged, queries, qrels, chosen_metrics(metrics), how)
+        found = evaluate_collection(model, judged, queries, qrels, metrics, how)
         _write(per_query, found.per_query, overwrite)
         print_evaluation(found, as_json)
         return
@@ -109,8 +108,8 @@ def evaluate(
             print_values(on_clicks.values(scorer, judged, metrics, columns, executor), as_json)
             return
         rows = open_judged(judged, [scorer], columns)
-        groups, chosen = groups_option(by, judged, columns), chosen_metrics(metrics)
-        result = measure(scorer, rows, chosen, how, by=groups, executor=executor)
+        groups = groups_option(by, judged, columns)
+        result = measure(scorer, rows, metrics, how, by=groups, executor=executor)
     _print_result(result, per_query, overwrite, runs, as_json)
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
-from dranking.cli.options.shared import names_in
 from dranking.cli.parsing.topics import COLUMNS
+from dranking.files.key_values import names_in
 from dranking.files.places import Place
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 
 from dranking.cli.options.columns import ColumnOptions
-from dranking.cli.options.shared import names_in
 from dranking.cli.parsing.numbers import parse_number
 from dranking.errors import UsageError
+from dranking.files.key_values import names_in
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists
 from dranking.tuning.numbers import number_of
@@ -129,11 +129,6 @@ def gains_of(text: str | None) -> Sequence[float] | Mapping[float, float] | None
     if len(gains) < len(pairs):
         raise UsageError(f"--gain {text}: a grade has two gains; give one.")
     return gains
-
-
-def chosen_metrics(metrics: str | None) -> list[str] | None:
-    """The metrics that an option names; None for the defaults."""
-    return None if metrics is None else names_in(metrics)
 
 
 def runs_beside_judgements(

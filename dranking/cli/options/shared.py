@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
@@ -208,9 +207,3 @@ MetricsIfGiven: TypeAlias = Annotated[
         autocompletion=complete_metrics,
     ),
 ]
-
-
-def names_in(text: str) -> list[str]:
-    """The names in a comma-separated list; commas in parentheses are parts of names."""
-    names = re.findall(r"(?:\([^)]*\)|[^,])+", text)
-    return [name.strip() for name in names if name.strip()]

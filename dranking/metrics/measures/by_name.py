@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.errors import UsageError
+from dranking.files.key_values import names_in
 from dranking.metrics.measures.average_precision import average_precision
 from dranking.metrics.measures.cascade import expected_reciprocal_rank, hit_rate
 from dranking.metrics.measures.inferred import inferred_average_precision
@@ -170,8 +171,8 @@ def get_measure(name: str) -> Measure:
     Raises
     ------
     UsageError
-        If there is no such measure, its cutoff is not a whole number of at least 1, or its lowest
-        relevant grade is not a number above 0.
+        If there is no such measure, its cutoff is not a whole number of at least 1, its lowest
+        relevant grade is not a number above 0, or several are named.
 
     Examples
     --------
@@ -180,6 +181,8 @@ def get_measure(name: str) -> Measure:
     >>> get_measure("P(rel=2)@10").name
     'p(rel=2)@10'
     """
+    if not isinstance(name, str) or len(names_in(name)) > 1:
+        raise UsageError(f"the metric is {name!r}; name one, for example ndcg@10.")
     written_stem, at, written = name.strip().lower().partition("@")
     stem, level = _level_of(name, written_stem)
     family = MEASURES.get(stem)
@@ -223,12 +226,14 @@ def _level_of(name: str, stem: str) -> tuple[str, float | None]:
 def get_measures(names: str | Iterable[str]) -> tuple[Measure, ...]:
     """Look up one measure or several, without repetitions, in the order of `names`.
 
+    A text may name several, separated by commas: ``"map,ndcg@10"``.
+
     Raises
     ------
     UsageError
         If a name is wrong, or `names` is empty.
     """
-    names = [names] if isinstance(names, str) else names
+    names = names_in(names) if isinstance(names, str) else names
     measures = tuple(dict.fromkeys(get_measure(name) for name in names))
     if not measures:
         raise UsageError("no metric was asked for; name at least one, for example ndcg@10.")

@@ -48,6 +48,10 @@ def test_get_measures__each_once_in_order():
 
 def test_get_measures__one_text():
     assert [m.name for m in get_measures("NDCG@10")] == ["ndcg@10"]
+    assert [m.name for m in get_measures("map, P(rel=2)@3,MAP")] == ["map", "p(rel=2)@3"]
+    for several in ("map,ndcg@10", ["map"]):
+        with pytest.raises(UsageError, match="name one, for example ndcg@10"):
+            get_measure(several)
     with pytest.raises(UsageError, match="no metric 'ndcg10'"):
         get_measures("ndcg10")
 

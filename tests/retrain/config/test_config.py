@@ -41,8 +41,11 @@ def test_overrides_beat_the_environment_which_beats_the_file(load):
         "DRANKING_RETRAIN__MODEL__N_FEATURES": "7",
         "DRANKING_OTHER": "x",
     }
-    config = load(overrides=["model.n_features=9", "run.work=/w"], environment=environment)
-    assert config.gate.metric == "map"
+    config = load(
+        overrides=["model.n_features=9", "run.work=/w", "run.metrics=MAP,p@5"],
+        environment=environment,
+    )
+    assert (config.gate.metric, config.run.metrics) == ("map", ("map", "p@5"))
     assert config.model.n_features == 9
     assert str(config.run.work) == "/w"
 
