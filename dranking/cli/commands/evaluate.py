@@ -148,6 +148,7 @@ def _print_result(
 def _print_groups(result: Evaluation, metric: str) -> None:
     """Print the mean of a metric for each group of queries, and for all."""
     from dranking.metrics.comparison.significance import rough_text
+    from dranking.metrics.query_groups import and_all
 
     by = result.groups.name if result.groups else ""
     rows = [
@@ -157,6 +158,6 @@ def _print_groups(result: Evaluation, metric: str) -> None:
             interval_text(*one.intervals[metric]),
             f"{one.n_queries - one.excluded[metric]}{rough_text(one.n_effective(metric))}",
         )
-        for label, one in [*result.by.items(), ("all", result)]
+        for label, one in and_all(result.by, result)
     ]
     print_table(f"{metric} by {by}", [by, "mean", "95%", "queries that count"], rows)
