@@ -99,6 +99,7 @@ Regularizations: TypeAlias = Annotated[
         help="The lambdas to try, such as 2^0..2^10 or 0.1,1,10. Default: the default search.",
     ),
 ]
+Tag: TypeAlias = Annotated[str, typer.Option(help="Name of the run in a TREC run file.")]
 MemoryLimit: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -118,15 +119,6 @@ Convention: TypeAlias = Annotated[
     str,
     typer.Option(
         help="Convention of the metrics: standard, letor4, letor3, mslr or trec.",
-        autocompletion=complete_convention,
-    ),
-]
-
-ConventionIfGiven: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        help="Convention of the metrics: standard, letor4, letor3, mslr or trec. Default: "
-        "standard; trec for a run beside judgements.",
         autocompletion=complete_convention,
     ),
 ]
@@ -194,16 +186,3 @@ def metric_option(meaning: str) -> Any:
         is_eager=True,
         autocompletion=complete_metric,
     )
-
-
-MetricsIfGiven: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--metric",
-        help="Comma-separated metrics. --metric help lists them all, and the conventions. "
-        "Default: map,p@10,mean_ndcg,ndcg@10; map,mrr,p@10,ndcg@10 for a run.",
-        callback=listed_metrics,
-        is_eager=True,
-        autocompletion=complete_metrics,
-    ),
-]
