@@ -26,7 +26,7 @@ class GateConfig(BaseModel):
     Attributes
     ----------
     metric, convention
-        Measure on the data held out.
+        Measure on the data held out, of values in [0, 1], and its convention.
     false_promotions_per_year
         Largest expected number of promotions, in any 365 days, of challengers that are no better
         than the champion. `dranking.retrain.registry.ledger` gives each test its level of this
