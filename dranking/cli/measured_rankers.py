@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions, check_in_process
-from dranking.cli.options.groups import groups_option
-from dranking.cli.options.runs import RunOptions, chosen_metrics, runs_beside_judgements
+from dranking.cli.options.runs import RunOptions, runs_beside_judgements
 from dranking.cli.options.scorers import open_judged, open_scorer
 from dranking.cli.output import note
 from dranking.errors import UsageError
@@ -25,12 +24,9 @@ if TYPE_CHECKING:
 class Measuring:
     """How rankers are measured: options of the commands, as the user gave them."""
 
-    metrics: str | None
-    convention: str | None
     runs: RunOptions
     columns: ColumnOptions
     execution: ExecutionOptions
-    by: str | None = None
 
     def values(
         self,
@@ -52,12 +48,12 @@ class Measuring:
         overwrite
             Replace the performance report if it exists.
         """
-        by = groups_option(self.by, data, self.columns)
+        by = self.runs.groups(data, self.columns)
         paths = [each for each in scored if not isinstance(each, str)]
         beside = None
         if len(paths) == len(scored):
-            beside = _runs(paths, data, self.columns, score_column, [self.by or ""])
-        how = self.runs.convention(self.convention, is_run=beside is not None)
+            beside = _runs(paths, data, self.columns, score_column, [self.runs.by or ""])
+        how = self.runs.how(is_run=beside is not None)
         if beside is not None:
             check_in_process(self.execution.given, "a run beside judgements")
             given = zip(paths, beside[0], strict=True)
@@ -81,8 +77,8 @@ class Measuring:
 
         if isinstance(run, PerQuery):
             return run
-        metrics, rules = chosen_metrics(self.metrics), self.runs.rules
-        found = evaluate(run, judgements, metrics, convention, rules=rules)
+        rules = self.runs.rules
+        found = evaluate(run, judgements, self.runs.metrics, convention, rules=rules)
         if found.counts is not None:
             note(f"{path}: {found.counts.text(rules)}")
         return found
@@ -108,8 +104,7 @@ class Measuring:
         if not isinstance(scored, str):
             scorer = open_scorer(scored, self.columns, data, score_column)
         dataset = open_judged(data, [scorer], self.columns)
-        metrics = chosen_metrics(self.metrics)
-        return evaluate(scorer, dataset, metrics, convention, by=by, executor=executor)
+        return evaluate(scorer, dataset, self.runs.metrics, convention, by=by, executor=executor)
 
 
 def split_paths(paths: Sequence[Place]) -> tuple[list[Place], Place | None]:
@@ -127,7 +122,7 @@ def names_of(scored: Sequence[Place | str]) -> list[str]:
     names = short if len({*short}) == len(short) else [str(each) for each in scored]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"{name} stands among the rankers {names.count(name)} times.")
+            raise UsageError(f"{name} is given {names.count(name)} times; give it once.")
     return names
 
 

@@ -26,6 +26,7 @@ from dranking.errors import (
     SelectionWarning,
     TuningWarning,
 )
+from dranking.files.json_files import finite
 from dranking.redaction import redacted
 
 WIDE = 120
@@ -46,7 +47,7 @@ console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ e
 
 def print_json(result: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout; a number that is not finite becomes null."""
-    sys.stdout.write(json.dumps(_finite(result), allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(finite(result), allow_nan=False) + "\n")
     sys.stdout.flush()
 
 
@@ -186,13 +187,3 @@ def progress_shown() -> Iterator[None]:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     note(f"warning: {message}")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -10,7 +10,6 @@ from dranking.cli.output import format_value, interval_text, note, print_line, p
 if TYPE_CHECKING:
     from dranking.metrics.comparison.compare import Comparison, MetricComparison
     from dranking.metrics.comparison.ranker_results import (
-        MeasureOfGroup,
         MeasureOfRankers,
         RankerComparison,
     )
@@ -25,14 +24,17 @@ def print_two(result: Comparison, title: str, by: str | None) -> None:
     Where queries have groups, under the name `by`, tables of each metric have a row for each group.
     Holm's correction is there over measures and groups; the row of all queries is no part of it.
     """
+    from dranking.metrics.query_groups import and_all
+
     headings = ["A", "B", f"A - B [{result.confidence:.0%}]", "p (Holm)", "p of signs"]
     headings += ["win / tie / loss", "queries that count"]
     rows = [(entry.metric, *_cells(entry)) for entry in result.metrics]
     print_table(f"{title}: {result.n_queries:,} queries", ["metric", *headings], rows)
     for whole in result.metrics if by else ():
         entries = [(label, e) for label, of in result.by.items() for e in of]
-        parts = [(label, *_cells(e)) for label, e in entries if e.metric == whole.metric]
-        rows = [*parts, ("all", *_cells(whole, with_holm=False))]
+        parts = {label: e for label, e in entries if e.metric == whole.metric}
+        named = and_all(parts, whole)
+        rows = [(label, *_cells(e, with_holm=e is not whole)) for label, e in named]
         print_table(f"{whole.metric} by {by}", [str(by), *headings], rows)
     for name, overlap in result.trained_on.items():
         if overlap is not None:
@@ -66,7 +68,8 @@ def print_rankers(
     if form == "text":
         _print_text(result)
         for entry in result.metrics if by else ():
-            _print_groups(entry, result, str(by))
+            title = f"{entry.metric} by {by}: means [{result.confidence:.0%}]"
+            print_table(title, *result.means_by_group(entry, str(by)))
     elif form == "latex":
         table = result.to_frame().reset_index().style.hide(axis="index").format(escape="latex")
         table = table.format_index(escape="latex", axis=1)
@@ -104,25 +107,6 @@ def _print_text(result: RankerComparison) -> None:
     print_table(title, *_table(result))
     for entry in result.metrics:
         _print_measure(entry, result)
-
-
-def _print_groups(whole: MeasureOfRankers, result: RankerComparison, by: str) -> None:
-    """Print the means of a measure for each group of queries, and for all."""
-    from dranking.metrics.comparison.significance import rough_text
-
-    parts: list[tuple[str, MeasureOfGroup | MeasureOfRankers]]
-    parts = [(label, e) for label, of in result.by.items() for e in of if e.metric == whole.metric]
-    rows = [
-        (
-            label,
-            *(f"{r.mean:.4f} {interval_text(r.low, r.high)}" for r in e.rankers),
-            f"{e.n_queries}{rough_text(e.n_effective)}",
-        )
-        for label, e in [*parts, ("all", whole)]
-    ]
-    names = [f"{result.letters[name]} {name}" for name in result.rankers]
-    headings = [by, *names, "queries that count"]
-    print_table(f"{whole.metric} by {by}: means [{result.confidence:.0%}]", headings, rows)
 
 
 def _print_measure(entry: MeasureOfRankers, result: RankerComparison) -> None:

@@ -24,6 +24,7 @@ from dranking.data.roles import Columns
 from dranking.engine.choose_executor import get_executor
 from dranking.engine.executor import Executor
 from dranking.errors import ClickWarning, DataError, warn_user
+from dranking.files.key_values import names_in
 from dranking.ingestion.open import open_dataset
 from dranking.models.linear.model import LinearModel
 from dranking.models.scorers import (
@@ -41,7 +42,7 @@ def evaluate_on_clicks(  # noqa: PLR0913 - one call with keywords, as commands h
     data: Any,
     clicks: ClickSource | ClickCounts | Sequence[ClickCounts],
     propensities: Propensities,
-    rewards: Sequence[str] = REWARDS,
+    rewards: str | Sequence[str] = REWARDS,
     *,
     other: Any = None,
     trained_on: ClickSource | ClickCounts | Sequence[ClickCounts] | None = None,
@@ -67,7 +68,7 @@ def evaluate_on_clicks(  # noqa: PLR0913 - one call with keywords, as commands h
     propensities
         Propensities of examination.
     rewards
-        Names: ``clicks@K`` and ``dcg@K``.
+        Names, also as one text with commas: ``clicks@K`` and ``dcg@K``.
     other
         A model whose values are subtracted: then the values are differences.
     trained_on
@@ -147,7 +148,7 @@ def values_of_pages(
     data: Any,
     clicks: ClickSource,
     propensities: Propensities,
-    rewards: Sequence[str],
+    rewards: str | Sequence[str],
     executor: Executor,
 ) -> dict[str, QueryValues]:
     """Values of a model's pages for every query of the clicks, by reward.
@@ -164,7 +165,8 @@ def values_of_pages(
     UsageError, DataError
         As `evaluate_on_clicks` for the rewards and the data.
     """
-    named = [parse_reward(name) for name in rewards]
+    names = names_in(rewards) if isinstance(rewards, str) else rewards
+    named = [parse_reward(name) for name in names]
     cutoff = max(reward.cutoff for reward in named)
     pages = [as_logged(pages_of(model, data, cutoff, executor), clicks) for model in models]
     return {

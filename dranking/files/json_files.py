@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -69,6 +70,17 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise RepeatedNameError(f"{name} occurs twice in an object")
         found[name] = value
     return found
+
+
+def finite(value: Any) -> Any:
+    """Plain dictionaries and lists for JSON, with None for a number that is not finite."""
+    if isinstance(value, Mapping):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def sealed_json(content: Mapping[str, Any], indent: int | None = None) -> bytes:

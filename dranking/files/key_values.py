@@ -1,11 +1,18 @@
-"""Settings written as ``key=value``, on command lines and in environment variables."""
+"""Texts with several values: settings ``key=value``, and lists of names."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import Any
 
 from dranking.errors import UsageError
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a comma-separated list; commas in parentheses are parts of names."""
+    names = re.findall(r"(?:\([^)]*\)|[^,])+", text)
+    return [name.strip() for name in names if name.strip()]
 
 
 def put_setting(content: dict[str, Any], setting: str, option: str, example: str) -> None:

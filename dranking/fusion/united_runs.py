@@ -135,13 +135,7 @@ class UnitedRuns:
 
 def _checked(rows: Rows) -> Rows:
     """The rows of a run, whose documents are known to stand once for a query."""
-    wrong = np.flatnonzero(~np.isfinite(rows.number))
-    if len(wrong):
-        at = int(wrong[0])
-        raise DataError(
-            f"{rows.place(at)}: document {rows.document[at]} of query {rows.query[at]} has the "
-            f"score {rows.number[at]:g}; scores to fuse are finite numbers."
-        )
+    rows.check_finite("score")
     if not len(rows.number):
         raise DataError(f"{rows.where}: no query has a document.")
     _ = rows.coded

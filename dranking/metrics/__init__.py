@@ -24,18 +24,18 @@ standard  2^r - 1   1 / log2(i + 1)     r >= 1    averaged     excluded, and    
   are an extension of this project.
 - LightGBM and XGBoost count a query without relevant documents as 1.
 
-Measures: ``ndcg@k`` is ``sum_{i<=k} g(r_i) d(i)`` over its largest value; ``mean_ndcg`` is the mean
-of NDCG@k over all k = 1 to n; ``map`` is the mean over queries of AP, the sum of P@i over relevant
-i divided by the number of relevant documents in the list; ``recall@k`` is the share of the relevant
-documents in the list that are among its first k, for any k; ``hit@k`` is 1 if any of the first k is
-relevant; ``err@k`` is one over the rank at which a user ends, who ends at grade r with probability
-(2^r - 1) / 16 (the highest grade is 4 under every convention, as in TREC's gdeval); ``rbp`` is
-rank-biased precision with persistence 0.8; ``bpref`` and ``infap`` are those of trec_eval, the
-latter under conventions that do not average over the orders of ties; ``judged@k`` is the share of
-labelled documents among the first k, or among all if there are fewer; ``pairwise_error`` is the
-share of the pairs of different relevance that the scores order wrongly, a tie counting 1/2,
-averaged over the queries that have such a pair; ``auc`` is 1 minus this error over the pairs of a
-relevant and an irrelevant document.
+Measures: ``ndcg@k`` is ``sum_{i<=k} g(r_i) d(i)`` over its largest value, and ``dcg@k`` the sum
+alone, also of lists shorter than k; ``mean_ndcg`` is the mean of NDCG@k over all k = 1 to n;
+``map`` is the mean over queries of AP, the sum of P@i over relevant i divided by the number of
+relevant documents in the list; ``recall@k`` is the share of the relevant documents in the list that
+are among its first k, for any k; ``hit@k`` is 1 if any of the first k is relevant; ``err@k`` is one
+over the rank at which a user ends, who ends at grade r with probability (2^r - 1) / 16 (the highest
+grade is 4 under every convention, as in TREC's gdeval); ``rbp`` is rank-biased precision with
+persistence 0.8; ``bpref`` and ``infap`` are those of trec_eval, the latter under conventions that
+do not average over the orders of ties; ``judged@k`` is the share of labelled documents among the
+first k, or among all if there are fewer; ``pairwise_error`` is the share of the pairs of different
+relevance that the scores order wrongly, a tie counting 1/2, averaged over the queries that have
+such a pair; ``auc`` is 1 minus this error over the pairs of a relevant and an irrelevant document.
 
 Measures are computed per query and block by block, and the values per query are kept: comparisons
 pair them. `dranking.compare` gives the bootstrap-t interval of the mean difference, the p-value of

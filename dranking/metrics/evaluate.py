@@ -34,9 +34,9 @@ def evaluate_queries(
     scores
         (n_documents,) of any real type; higher ranks first.
     measures
-        A name or several, in any case: ``map``, ``p@K``, ``recall@K``, ``ndcg``, ``ndcg@K``,
-        ``mean_ndcg``, ``mrr``, ``mrr@K``, ``pairwise_error``, ``auc`` and
-        the others of `dranking.metrics`.
+        A name or several, also as one text with commas, in any case: ``map``, ``p@K``,
+        ``recall@K``, ``ndcg``, ``ndcg@K``, ``dcg``, ``dcg@K``, ``mean_ndcg``, ``mrr``, ``mrr@K``,
+        ``pairwise_error``, ``auc`` and the others of `dranking.metrics`.
     convention
         One of `CONVENTIONS`.
     retrieved

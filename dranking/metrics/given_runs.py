@@ -6,11 +6,8 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from dranking.data.roles import DOCUMENT_NAMES, GRADE_NAMES, QUERY_NAMES
 from dranking.data.tables.any_table import is_dask, is_table
-from dranking.errors import DataError
 from dranking.files.places import as_place
 from dranking.metrics.scores.read_scores import (
     is_judgement_file,
@@ -95,13 +92,7 @@ def as_judgements(value: Any) -> Rows:
     if isinstance(value, str | os.PathLike):
         value = read_judgements(value)
     rows = _as_rows(value, GRADE_NAMES, "the judgements")
-    wrong = np.flatnonzero(~np.isfinite(rows.number))
-    if len(wrong):
-        at = int(wrong[0])
-        raise DataError(
-            f"{rows.place(at)}: document {rows.document[at]} of query {rows.query[at]} has the "
-            f"grade {rows.number[at]:g}; grades are finite numbers."
-        )
+    rows.check_finite("grade")
     return rows
 
 

@@ -31,7 +31,7 @@ RUN_METRICS = ("map", "mrr", "p@10", "ndcg@10")
 BOUNDED_METRICS = ("mrr", "p@10")
 """Measures of a run with ``unjudged="bounds"``, where none are named."""
 
-BOUNDED = ("p", "hit", "mrr", "rbp", "err")
+BOUNDED = ("p", "hit", "mrr", "dcg", "rbp", "err")
 """Measures that need neither the number of relevant documents nor an ideal ranking."""
 
 LEAST, MOST = " (least)", " (most)"
@@ -207,6 +207,9 @@ def _check_bounded(measures: Sequence[Measure], convention: Convention) -> None:
             f"bounds need a convention that counts queries without relevant documents as 0, which "
             f"{convention.name} leaves out; choose trec."
         )
+    gains = [gain for _, gain in convention.gain] if isinstance(convention.gain, tuple) else []
+    if sorted(gains) != gains and any(measure.family.name == "dcg" for measure in measures):
+        raise UsageError("bounds of dcg need gains that do not fall from one grade to the next.")
 
 
 def _check_highest(measures: Sequence[Measure], convention: Convention, highest: float) -> None:
@@ -214,7 +217,7 @@ def _check_highest(measures: Sequence[Measure], convention: Convention, highest:
     for measure in measures:
         level = measure.relevant_from or convention.relevant_from
         wanted = f"from grade {level:g}"
-        if not measure.family.binary:  # err takes every grade above 0
+        if not measure.family.binary:  # err and dcg take every grade above 0
             level, wanted = np.nextafter(0, 1), "above grade 0"
         if highest < level:
             raise UsageError(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,12 @@ from dranking.metrics.scores.read_scores import read_query_table
 
 NO_VALUE = "(no value)"
 """Name of the group of the queries without a value."""
+
+ALL = "all"
+"""Name of all queries beside groups."""
+
+
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +81,11 @@ class QueryGroups:
             )
         return cls(name, query, value)
 
+    @cached_property
+    def no_value(self) -> str:
+        """Name of the group of the queries without a value, which is the value of no query."""
+        return free_name(NO_VALUE, self.value.to_pylist())
+
     def values_of(self, query_ids: pa.Array) -> pa.Array:
         """(n_queries,) value of each query as text, null where there is none.
 
@@ -94,14 +106,25 @@ class QueryGroups:
         return values
 
     def labels(self, query_ids: pa.Array) -> NDArray[np.object_]:
-        """(n_queries,) the same values; `NO_VALUE` where there is none."""
+        """(n_queries,) the same values; where there is none, `NO_VALUE` as a name of its own."""
         values = self.values_of(query_ids)
-        return np.array(values.fill_null(NO_VALUE).to_pylist(), dtype=object)
+        return np.array(values.fill_null(self.no_value).to_pylist(), dtype=object)
 
     def rows(self, query_ids: pa.Array) -> dict[str, NDArray[np.int64]]:
         """Rows of the queries of each value: in the order of numbers or texts, no value last."""
         labels = self.labels(query_ids)
-        return {label: np.flatnonzero(labels == label) for label in sorted({*labels}, key=_order)}
+        order = sorted({*labels}, key=lambda label: (label == self.no_value, *_order(label)))
+        return {label: np.flatnonzero(labels == label) for label in order}
+
+
+def free_name(name: str, taken: Collection[Any]) -> str:
+    """A name that is not taken, in as few parentheses as that needs."""
+    return name if name not in taken else free_name(f"({name})", taken)
+
+
+def and_all(parts: Mapping[str, Part], whole: Part) -> list[tuple[str, Part]]:
+    """Groups by their name and, behind them, all queries, under a name that no group has."""
+    return [*parts.items(), (free_name(ALL, parts), whole)]
 
 
 def groups_of_queries(values: Any, name: str = "by") -> QueryGroups:
@@ -168,11 +191,11 @@ def _as_text(number: Any) -> str | None:
     return f"{number:.0f}" if number == np.floor(number) and abs(number) < 1e15 else str(number)
 
 
-def _order(label: str) -> tuple[bool, bool, float, str]:
-    """Numbers by size, then texts, and queries without a value last."""
+def _order(label: str) -> tuple[bool, float, str]:
+    """Numbers by size, then texts."""
     try:
         number = float(label)
     except ValueError:
         number = np.nan
     is_number = bool(np.isfinite(number))
-    return label == NO_VALUE, not is_number, number if is_number else 0.0, label
+    return not is_number, number if is_number else 0.0, label

@@ -87,7 +87,7 @@ class Evaluation:
         """The 95 % interval of each mean, `measure_interval`; NaN where the queries allow none."""
         counting = {name: self.per_query.counting(name) for name in self.per_query.values}
         return {
-            name: measure_interval(values, weights) if len(values) else (nan, nan)
+            name: measure_interval(name, values, weights) if len(values) else (nan, nan)
             for name, (values, weights) in counting.items()
         }
 
@@ -184,7 +184,7 @@ def evaluate(
         `dranking.read_judgements` takes it, or what that returns; or grades in the forms in
         which a run has scores.
     metric
-        A name, such as ``map`` or ``ndcg@10``, or several; see
+        A name, such as ``map``, or several, also as one text: ``"map,ndcg@10"``; see
         `dranking.metrics.evaluate.evaluate_queries`. None means ``map``, ``mrr``, ``p@10`` and
         ``ndcg@10`` for a run beside judgements (``mrr`` and ``p@10`` with bounds), and ``map``,
         ``p@10``, ``mean_ndcg`` and ``ndcg@10`` elsewhere.

@@ -9,7 +9,6 @@ import numpy as np
 
 import dranking
 from dranking.metrics.comparison.ranker_results import (
-    MeasureOfGroup,
     MeasureOfRankers,
     RankerComparison,
     RankerMean,
@@ -17,6 +16,7 @@ from dranking.metrics.comparison.ranker_results import (
 )
 from dranking.metrics.comparison.significance import FEWEST_QUERIES, rough_text
 from dranking.metrics.measures.by_name import higher_is_better
+from dranking.metrics.query_groups import and_all
 from dranking.models.evaluation import Evaluation
 from dranking.report.content import number
 from dranking.report.page import Drawing, Page, Section, Table
@@ -226,18 +226,7 @@ def _table_of_means(entry: MeasureOfRankers, result: RankerComparison) -> Table:
 
 def _table_of_segments(entry: MeasureOfRankers, result: RankerComparison) -> Table:
     """The mean of each ranker over the queries of each segment, and over all."""
-    parts: list[tuple[str, MeasureOfGroup | MeasureOfRankers]]
-    parts = [(label, e) for label, of in result.by.items() for e in of if e.metric == entry.metric]
-    rows = [
-        (
-            label,
-            *(_with_interval(one.mean, one.low, one.high) for one in part.rankers),
-            f"{part.n_queries:,}{rough_text(part.n_effective)}",
-        )
-        for label, part in [*parts, ("all", entry)]
-    ]
-    names = [f"{result.letters[name]} {name}" for name in result.rankers]
-    return Table([f"segment, {measure_label(entry.metric)}", *names, "queries that count"], rows)
+    return Table(*result.means_by_group(entry, f"segment, {measure_label(entry.metric)}"))
 
 
 def _segments_of_values(result: Evaluation) -> Iterator[Section]:
@@ -251,7 +240,7 @@ def _segments_of_values(result: Evaluation) -> Iterator[Section]:
             *(_with_interval(part.metrics[m], *part.intervals[m]) for m in part.metrics),
             f"{part.n_queries:,}{rough_text(part.n_effective(main))}",
         )
-        for label, part in [*result.by.items(), ("all", result)]
+        for label, part in and_all(result.by, result)
     ]
     headings = [result.groups.name, *map(measure_label, result.metrics), "queries"]
     yield Section("Segment by segment", [], tables=[Table(headings, rows)])

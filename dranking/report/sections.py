@@ -12,6 +12,7 @@ from dranking.bilinear.model import BilinearModel
 from dranking.metrics.comparison.compare import compare_rows, interval_text
 from dranking.metrics.measures.by_name import get_measure
 from dranking.metrics.per_query import PerQuery
+from dranking.metrics.query_groups import free_name
 from dranking.report import model_sections as of_model
 from dranking.report.content import CUTOFFS, Content, differences, n_too_short, number
 from dranking.report.figures import draw_cutoffs, draw_differences, draw_drift
@@ -184,13 +185,14 @@ def _segments(content: Content) -> Section:
     labels = np.array([] if content.segments is None else content.segments.to_pylist(), object)
     tables = content.judged
     counts = np.all([_counts(table, content.metric) for table in tables.values()], axis=0)
-    rows = []
-    for label in [*sorted({str(each) for each in labels if each is not None}), None]:
+    rows, known = [], sorted({str(each) for each in labels if each is not None})
+    nowhere = free_name("in no segment", known)
+    for label in [*known, None]:
         inside = labels == label
         means = [_mean(table, content.metric, inside) for table in tables.values()]
         change = [means[0] - means[1]] if len(means) == 2 else []
         if inside.any():
-            name = label or "in no segment"
+            name = label or nowhere
             rows.append((name, int(inside.sum()), int((inside & counts).sum()), *means, *change))
     columns = [
         "segment",

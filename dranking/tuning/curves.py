@@ -30,6 +30,7 @@ LABELS = {
     "mrr": "MRR",
     "p": "P",
     "recall": "Recall",
+    "dcg": "DCG",
     "ndcg": "NDCG",
     "auc": "AUC",
     "infap": "infAP",

@@ -389,8 +389,7 @@ def _validation(validation: Any, train: Dataset, folds: QueryKFold) -> Validatio
 
 def _measure_name(measure: str, leave_query_out: bool) -> str:
     """The name of an existing measure, in lower case."""
-    name = measure.strip().lower()
-    if name != SQUARED_ERROR:
+    if not isinstance(measure, str) or (name := measure.strip().lower()) != SQUARED_ERROR:
         return get_measure(measure).name
     if not leave_query_out:
         raise UsageError(

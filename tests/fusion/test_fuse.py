@@ -254,4 +254,4 @@ def test_the_command_writes_the_fused_run_and_prints_weights(tmp_path, capsys):
 def test_one_run_twice_is_refused(tmp_path, capsys):
     path = written(tmp_path / "a.run", ONE)
     assert run_command(["fuse", str(path), str(path), "-o", str(tmp_path / "out.run")]) == 2
-    assert "given twice" in capsys.readouterr().err
+    assert "is given 2 times" in capsys.readouterr().err

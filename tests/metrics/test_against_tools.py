@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from ir_measures import AP, ERR, RBP, RR, Bpref, Judged, P, R, Success, nDCG
 from sklearn.datasets import load_svmlight_file
-from sklearn.metrics import ndcg_score, roc_auc_score
+from sklearn.metrics import dcg_score, ndcg_score, roc_auc_score
 
 from dranking.metrics.evaluate import aggregate, evaluate_queries
 from tests.metrics.blocks import flat, make_block
@@ -136,16 +136,18 @@ def test_trec__documents_without_ids_take_those_of_the_run_file():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_standard_ndcg_equals_scikit_learn(seed):
+def test_standard_dcg_and_ndcg_equal_scikit_learn(seed):
     relevance, scores = random_queries(np.random.default_rng(seed), max_grade=4)
-    names = {"ndcg": None, "ndcg@1": 1, "ndcg@5": 5, "ndcg@40": 40}
+    cutoffs = {"": None, "@1": 1, "@5": 5, "@40": 40}
+    tools = {"ndcg": ndcg_score, "dcg": dcg_score}
+    names = {f"{stem}{at}": (tool, k) for stem, tool in tools.items() for at, k in cutoffs.items()}
     found = evaluate_queries(make_block(relevance), flat(scores), list(names), "standard")
     for q, (grades, values) in enumerate(zip(relevance, scores, strict=True)):
-        for name, k in names.items():
+        for name, (tool, k) in names.items():
             if grades.max() == 0:
                 assert np.isnan(found[name][q])
             elif len(grades) >= 2:
-                expected = ndcg_score([2**grades - 1], [values], k=k)
+                expected = tool([2**grades - 1], [values], k=k)
                 assert found[name][q] == pytest.approx(expected, rel=1e-12)
 
 

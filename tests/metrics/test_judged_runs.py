@@ -3,6 +3,7 @@
 import functools
 import gzip
 import json
+from dataclasses import replace
 
 import ir_measures
 import numpy as np
@@ -115,7 +116,8 @@ CASES = st.tuples(
     st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(0, 2), min_size=1, max_size=5),
     st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(-1, 3), min_size=1, max_size=5),
 )
-NAMES = ["map", "p@2", "recall@2", "hit@3", "mrr", "rbp", "judged@3", "bpref", "err@4", "ndcg@3"]
+NAMES = ["map", "p@2", "recall@2", "hit@3", "mrr", "rbp", "judged@3", "bpref", "err@4"]
+NAMES += ["ndcg@3", "dcg", "dcg@2"]
 
 
 @pytest.mark.parametrize("convention", ["trec", "standard"])
@@ -138,7 +140,7 @@ def test_every_measure_equals_plain_loops(convention, case, skip, last, level):
 @given(case=CASES)
 def test_bounds_are_those_of_all_labels_of_the_unjudged(case):
     run, judged = case
-    names = ["p@2", "hit@3", "mrr", "rbp", "err@4"]
+    names = ["p@2", "hit@3", "mrr", "rbp", "err@4", "dcg", "dcg@2"]
     highest = max(judged.values())
     rules = dr.RunRules(unjudged="bounds")
     if highest < 1:
@@ -307,6 +309,13 @@ def test_flaws_are_told_with_file_and_line(run, qrels, message, tmp_path):
             lambda: dr.evaluate(RUN, JUDGED, "p(rel=3)@1", rules=dr.RunRules(unjudged="bounds")),
             "no judgement is relevant from grade 3",
         ),
+        (
+            lambda: dr.evaluate(
+                *(RUN, JUDGED, "dcg", adapted(get_convention("trec"), gain=[0, 3, 1])),
+                rules=dr.RunRules(unjudged="bounds"),
+            ),
+            "gains that do not fall",
+        ),
         (lambda: dr.evaluate(np.ones(4), JUDGED), "judgements are for a run"),
         (lambda: dr.evaluate(RUN, LABELLED), "a run as a dictionary or list is for judgements"),
         (lambda: dr.RunRules(unjudged="J"), "unjudged is 'J'; choose from 'irrelevant', 'skip'"),
@@ -337,6 +346,27 @@ def test_gains_by_grade_are_those_of_ir_measures():
     theirs = {each.query_id: each.value for each in ir_measures.iter_calc([measure], tenths, run)}
     expected = {query: theirs[query] for query in found.index}
     assert found.to_dict() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.exhaustive  # ranx compiles its loops for a minute
+@pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaTypeSafetyWarning")
+@pytest.mark.parametrize(("gain", "theirs"), [("linear", "dcg"), ("exponential", "dcg_burges")])
+def test_dcg_is_that_of_ranx(gain, theirs):
+    """ranx takes scores that do not tie, and grades of at least 0."""
+    ranx = pytest.importorskip("ranx")
+    run, judged = random_case(400, seed=5)
+    both = [query for query in run if query in judged]
+    run = {q: {d: float(n) for n, d in enumerate(run[q])} for q in both}
+    judged = {q: judged[q] for q in both}
+    at_least_0 = {q: {d: max(g, 0) for d, g in of.items()} for q, of in judged.items()}
+    names = [theirs, f"{theirs}@3", f"{theirs}@10"]
+    expected = ranx.evaluate(ranx.Qrels(at_least_0), ranx.Run(run), names, return_mean=False)
+    how = replace(get_convention("trec"), gain=gain)
+    found = dr.evaluate(run, judged, [name.replace(theirs, "dcg") for name in names], how)
+    order = sorted(both)
+    for name in names:
+        ours = found.to_frame()[name.replace(theirs, "dcg")][order]
+        np.testing.assert_allclose(ours, expected[name], rtol=1e-9, err_msg=name)
 
 
 def test_infap_needs_an_order_of_ties():

@@ -127,6 +127,35 @@ def test_each_group_of_two_and_of_three_rankers_is_that_group_by_itself():
     assert adjusted == pytest.approx(min(1.0, 4 * smallest))
 
 
+def test_groups_may_have_the_names_of_rows_beside_them_and_no_query_that_counts(capsys, tmp_path):
+    judged, runs, _ = random_runs()
+    names = ["all", "(no value)", None, "none relevant"]
+    groups = {q: names[int(q[1:]) % 4] for q in judged}
+    judged = {q: found if groups[q] != names[3] else {"d1": 0} for q, found in judged.items()}
+    how = {"metric": "map", "convention": "standard", "by": groups, "n_resamples": 50}
+    expected = ["(no value)", "all", "none relevant", "((no value))"]
+    found = dr.evaluate(runs[0], judged, "map", "standard", by=groups)
+    assert {name: one.n_queries for name, one in found.by.items()} == dict.fromkeys(expected, 15)
+    three = dr.compare_rankers(dict(zip("abc", runs, strict=True)), judged, **how)
+    headings, rows = three.means_by_group(three.metrics[0], "kind")
+    assert headings == ["kind", "a a", "b b", "c c", "queries that count"]
+    assert [row[0] for row in rows] == [*expected, "(all)"]
+    assert rows[2][1:] == ("no query",) * 3 + ("0",)
+    two = dr.compare(*runs[:2], judged, **how)
+    for result in (found, two, three):
+        json.dumps(result.as_json(), allow_nan=False)
+    for name, value in zip(("a", "b", "qrels"), (*runs[:2], judged), strict=True):
+        (tmp_path / f"{name}.json").write_text(json.dumps(value))
+    rows = [(q, groups[q]) for q in judged]
+    pd.DataFrame(rows, columns=["qid", "kind"]).to_csv(tmp_path / "kinds.csv", index=False)
+    a, b, qrels = (tmp_path / f"{name}.json" for name in ("a", "b", "qrels"))
+    options = "--metric", "map", "--convention", "standard", "--by", f"{tmp_path}/kinds.csv:kind"
+    for call in (("evaluate", a, qrels), ("compare", a, b, qrels)):
+        assert run_command([str(each) for each in (*call, *options)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert sum(line.startswith("\u2502 (all) ") for line in lines) == 1
+
+
 def test_a_column_of_judgements_and_a_file_of_queries(capsys, tmp_path):
     def dranking(*arguments):
         code = run_command([str(each) for each in arguments])

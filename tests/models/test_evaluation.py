@@ -78,6 +78,13 @@ def test_intervals_are_those_of_the_values_of_the_queries():
         assert (low, high) == mean_interval(values, weights)
 
 
+def test_intervals_end_at_the_largest_value_that_a_measure_can_have():
+    grades = {f"q{n}": {"d": int(n > 0)} for n in range(8)}
+    found = dr.evaluate(grades, grades, ["ndcg", "dcg"])
+    assert found.metrics == {"ndcg": 0.875, "dcg": 0.875}
+    assert found.intervals["ndcg"][1] == 1.0 < found.intervals["dcg"][1]
+
+
 def test_a_query_that_does_not_count_is_null_in_json():
     data = dr.from_arrays(np.ones((2, 1)), [0, 0], [1, 1])
     found = dr.evaluate(model_of([0], [1.0]), data, ["map"], "standard")

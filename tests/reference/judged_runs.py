@@ -32,7 +32,7 @@ def discounted(values):
 
 
 def graded_value(stem, k, order, judged, gains):
-    """ERR, nDCG and judged@k of one order."""
+    """ERR, DCG, nDCG and judged@k of one order."""
     first = order[:k]
     if stem == "judged":
         return sum(judged.get(d, -1) >= 0 for d in first) / len(first) if first else 0.0
@@ -43,8 +43,11 @@ def graded_value(stem, k, order, judged, gains):
             total += goes_on * ends / rank
             goes_on *= 1 - ends
         return total
+    found = discounted(gain(judged.get(d, 0), gains) for d in first)
+    if stem == "dcg":
+        return found
     ideal = sorted((gain(grade, gains) for grade in judged.values()), reverse=True)[:k]
-    return discounted(gain(judged.get(d, 0), gains) for d in first) / discounted(ideal)
+    return found / discounted(ideal)
 
 
 def value_of_order(name, order, judged, level, gains):
@@ -54,7 +57,7 @@ def value_of_order(name, order, judged, level, gains):
     relevant = [d for d in judged if judged[d] >= level]
     hits = [rank for rank, d in enumerate(order, start=1) if d in relevant]
     within = [rank for rank in hits if rank <= k]
-    if stem in ("judged", "err", "ndcg"):
+    if stem in ("judged", "err", "dcg", "ndcg"):
         return graded_value(stem, k, order, judged, gains)
     if stem == "bpref":
         return binary_preference(order, judged, relevant)
@@ -90,7 +93,7 @@ def value(name, run, judged, *, convention="trec", skip=False, last=False, level
     stem = name.partition("@")[0]
     if stem == "judged":
         counts = True
-    elif stem == "ndcg":
+    elif stem in ("dcg", "ndcg"):
         counts = any(grade > 0 and gains[grade] > 0 for grade in judged.values())
     else:
         counts = any(grade >= (1 if stem == "err" else level) for grade in judged.values())

@@ -135,6 +135,8 @@ def measure_of_order(name, grades, convention):
     k = int(cutoff) if cutoff else len(grades)
     if stem == "ndcg":
         return ndcg_at(grades, k, convention)
+    if stem == "dcg":
+        return dcg_at(grades, k, convention)
     if stem == "p":
         return precision_at(grades, k, convention)
     if stem == "recall":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from dranking.cli.output import note, print_json, print_line, print_table, progress_shown
@@ -18,7 +17,7 @@ def evaluate_collection(
     docs: Place,
     queries: Place | None,
     qrels: Place | None,
-    metrics: Sequence[str] | None,
+    metrics: str | None,
     convention: Convention,
 ) -> Any:
     """Evaluate a bilinear model on judgments, or on the labels of the documents.

@@ -11,10 +11,11 @@ import typer
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
 from dranking.cli.options.scorers import check_no_model, open_judged
-from dranking.cli.options.shared import Convention, Data, Json, Model, names_in
+from dranking.cli.options.shared import Convention, Data, Json, Model
 from dranking.cli.output import print_json, print_line, print_table
 from dranking.cli.parsing.option_groups import grouped
 from dranking.errors import UsageError
+from dranking.files.key_values import names_in
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from dranking.cli.measured_rankers import Measuring, names_of, split_paths
 from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.comparison import ComparisonOptions
 from dranking.cli.options.execution import ExecutionOptions
-from dranking.cli.options.groups import By
 from dranking.cli.options.runs import RunOptions
 from dranking.cli.options.scorers import ScoreColumn, check_no_model, ranks_by_column
-from dranking.cli.options.shared import ConventionIfGiven, Json, MetricsIfGiven
+from dranking.cli.options.shared import Json
 from dranking.cli.output import print_json, progress_shown
 from dranking.cli.parsing.option_groups import grouped
 from dranking.cli.ranker_tables import print_rankers, print_two
@@ -33,28 +33,12 @@ def compare(
         ),
     ],
     score_column: ScoreColumn = None,
-    metrics: MetricsIfGiven = None,
-    convention: ConventionIfGiven = None,
-    confidence: Annotated[
-        float, typer.Option(help="Confidence of the bootstrap intervals.")
-    ] = 0.95,
-    resamples: Annotated[
-        int, typer.Option(min=1, help="Number of bootstrap samples and random signs.")
-    ] = 10_000,
-    seed: Annotated[int, typer.Option(help="Random seed of bootstrap and permutations.")] = 0,
-    test: Annotated[
-        Literal["sign-flip", "tukey-hsd"],
-        typer.Option(
-            help="Test of all pairs of rankers: random signs with Holm's correction, or Tukey's "
-            "randomised test, for rankers of equal noise alone."
-        ),
-    ] = "sign-flip",
+    runs: RunOptions = RunOptions(),
+    how: ComparisonOptions = ComparisonOptions(),
     form: Annotated[
         Literal["text", "markdown", "latex"],
         typer.Option("--format", help="Print the table of all rankers in this form."),
     ] = "text",
-    by: By = None,
-    runs: RunOptions = RunOptions(),
     columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     as_json: Json = False,
@@ -71,7 +55,7 @@ def compare(
     warning.
     """
     from dranking.metrics.comparison.compare import compare_values
-    from dranking.metrics.comparison.many_rankers import check_rankers, compare_ranker_values
+    from dranking.metrics.comparison.many_rankers import compare_ranker_values
 
     rankers, data = split_paths(paths)
     check_no_model(data)
@@ -84,25 +68,24 @@ def compare(
             f"{paths[0]}: two rankers or more are compared: give A B DATA. DATA is left out where "
             "all of them are values of every query from evaluate --per-query."
         )
-    if by is not None and form != "text":
+    if runs.by is not None and form != "text":
         raise UsageError("--by goes with --format text and with --json; leave out --format.")
-    check_rankers(len(scored), test, resamples, confidence)
-    pairwise = len(scored) == 2 and test == "sign-flip" and form == "text"
+    how.check(len(scored))
+    pairwise = len(scored) == 2 and how.test == "sign-flip" and form == "text"
     names = [] if pairwise else names_of(scored)
-    measuring = Measuring(metrics, convention, runs, columns, execution, by)
+    measuring = Measuring(runs, columns, execution)
     tables, groups = measuring.values(scored, data, None if by_column else score_column)
-    drawn: dict[str, Any] = {"seed": seed, "n_resamples": resamples, "confidence": confidence}
-    drawn["groups"] = groups
+    name = groups and groups.name
     with progress_shown():
         if pairwise:
-            two = compare_values(*tables, **drawn)
+            two = compare_values(*tables, groups=groups, **how.drawn)
             title = f"A = {scored[0]}, B = {scored[1]}"
-            shown = partial(print_two, two, title, groups and groups.name)
+            shown = partial(print_two, two, title, name)
             facts = two.as_json()
         else:
             named = dict(zip(names, tables, strict=True))
-            many = compare_ranker_values(named, test=test, **drawn)
-            shown = partial(print_rankers, many, form, groups and groups.name)
+            many = compare_ranker_values(named, groups=groups, test=how.test, **how.drawn)
+            shown = partial(print_rankers, many, form, name)
             facts = many.as_json()
     if as_json:
         print_json(facts)

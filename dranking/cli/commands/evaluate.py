@@ -10,8 +10,7 @@ from dranking.cli.commands.bilinear import evaluate_collection, print_evaluation
 from dranking.cli.options.clicks import ClickOptions, print_values
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions, check_in_process
-from dranking.cli.options.groups import By, groups_option
-from dranking.cli.options.runs import RunOptions, chosen_metrics, runs_beside_judgements
+from dranking.cli.options.runs import RunOptions, runs_beside_judgements
 from dranking.cli.options.scorers import (
     JudgedData,
     ScoreColumn,
@@ -23,9 +22,7 @@ from dranking.cli.options.scorers import (
     ranks_by_column,
 )
 from dranking.cli.options.shared import (
-    ConventionIfGiven,
     Json,
-    MetricsIfGiven,
     Overwrite,
     Queries,
 )
@@ -44,19 +41,16 @@ if TYPE_CHECKING:
 def evaluate(
     model: Scores,
     data: JudgedData = None,
-    metrics: MetricsIfGiven = None,
-    convention: ConventionIfGiven = None,
+    runs: RunOptions = RunOptions(),
     per_query: Annotated[
         Place | None, typer.Option(help="Write the values of every query to this parquet file.")
     ] = None,
     score_column: ScoreColumn = None,
-    by: By = None,
     queries: Queries = None,
     qrels: Annotated[
         Place | None,
         typer.Option(help="Bilinear models only: judgments. Default: the labels of the documents."),
     ] = None,
-    runs: RunOptions = RunOptions(),
     on_clicks: ClickOptions = ClickOptions(),
     columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
@@ -74,7 +68,7 @@ def evaluate(
     from dranking.models.load import is_bilinear
 
     on_clicks.check(per_query)
-    if by is not None and on_clicks.clicks is not None:
+    if runs.by is not None and on_clicks.clicks is not None:
         raise UsageError("--by averages measures of judged queries; leave it out with --clicks.")
     if per_query is not None:
         check_output_file(per_query, overwrite)
@@ -85,32 +79,33 @@ def evaluate(
     of_texts = column is None and is_bilinear(model)
     run = None
     if column is None and not of_texts and on_clicks.clicks is None:
-        run = runs_beside_judgements([model], judged, columns, score_column, further=[by or ""])
-    how = runs.convention(convention, is_run=run is not None)
+        run = runs_beside_judgements(
+            [model], judged, columns, score_column, further=[runs.by or ""]
+        )
+    how = runs.how(is_run=run is not None)
     if run is not None:
         given = {"--queries": queries, "--qrels": qrels, **execution.given}
         check_in_process(given, "a run beside judgements")
         [scores], judgements = run
-        groups = groups_option(by, judged, columns)
-        chosen = chosen_metrics(metrics)
-        result = measure(scores, judgements, chosen, how, rules=runs.rules, by=groups)
+        groups, rules = runs.groups(judged, columns), runs.rules
+        result = measure(scores, judgements, runs.metrics, how, rules=rules, by=groups)
         _print_result(result, per_query, overwrite, runs, as_json)
         return
     runs.check_no_run()
     if of_texts:
-        check_in_process({"--by": by, **execution.given}, "a bilinear model")
-        found = evaluate_collection(model, judged, queries, qrels, chosen_metrics(metrics), how)
+        check_in_process({"--by": runs.by, **execution.given}, "a bilinear model")
+        found = evaluate_collection(model, judged, queries, qrels, runs.metrics, how)
         _write(per_query, found.per_query, overwrite)
         print_evaluation(found, as_json)
         return
     with execution.running(overwrite) as executor:
         scorer = column or open_scorer(model, columns, judged, score_column)
         if on_clicks.clicks is not None:
-            print_values(on_clicks.values(scorer, judged, metrics, columns, executor), as_json)
+            print_values(on_clicks.values(scorer, judged, runs.metrics, columns, executor), as_json)
             return
         rows = open_judged(judged, [scorer], columns)
-        groups, chosen = groups_option(by, judged, columns), chosen_metrics(metrics)
-        result = measure(scorer, rows, chosen, how, by=groups, executor=executor)
+        groups = runs.groups(judged, columns)
+        result = measure(scorer, rows, runs.metrics, how, by=groups, executor=executor)
     _print_result(result, per_query, overwrite, runs, as_json)
 
 
@@ -149,6 +144,7 @@ def _print_result(
 def _print_groups(result: Evaluation, metric: str) -> None:
     """Print the mean of a metric for each group of queries, and for all."""
     from dranking.metrics.comparison.significance import rough_text
+    from dranking.metrics.query_groups import and_all
 
     by = result.groups.name if result.groups else ""
     rows = [
@@ -158,6 +154,6 @@ def _print_groups(result: Evaluation, metric: str) -> None:
             interval_text(*one.intervals[metric]),
             f"{one.n_queries - one.excluded[metric]}{rough_text(one.n_effective(metric))}",
         )
-        for label, one in [*result.by.items(), ("all", result)]
+        for label, one in and_all(result.by, result)
     ]
     print_table(f"{metric} by {by}", [by, "mean", "95%", "queries that count"], rows)

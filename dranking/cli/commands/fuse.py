@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dranking.cli.options.shared import Json, Output, Overwrite
+from dranking.cli.measured_rankers import names_of
+from dranking.cli.options.columns import IdColumns
+from dranking.cli.options.shared import Json, Output, Overwrite, Tag
 from dranking.cli.output import note, print_json, print_table
 from dranking.cli.parsing.option_groups import grouped
 from dranking.cli.parsing.score_files import FILE_FORMS, FileForm, score_form
-from dranking.errors import UsageError
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import check_output_file
+
+if TYPE_CHECKING:
+    from dranking.fusion.fuse import FusedRun
 
 
 @grouped
@@ -45,12 +49,7 @@ def fuse(
         Place | None,
         typer.Option(help="Judgements from which the method learned takes its weights."),
     ] = None,
-    qid_column: Annotated[
-        str, typer.Option(help="Column of query ids in CSV, JSON lines or parquet.")
-    ] = "qid",
-    docid_column: Annotated[
-        str, typer.Option(help="Column of document ids in CSV, JSON lines or parquet.")
-    ] = "docid",
+    columns: IdColumns = IdColumns(),
     score_column: Annotated[
         str, typer.Option(help="Column of scores in CSV, JSON lines or parquet.")
     ] = "score",
@@ -63,7 +62,7 @@ def fuse(
             "--format", help="trec, parquet or csv. Default: by the name of the output, else trec."
         ),
     ] = None,
-    tag: Annotated[str, typer.Option(help="Name of the run in a TREC run file.")] = "dranking",
+    tag: Tag = "dranking",
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -77,36 +76,39 @@ def fuse(
     from dranking.metrics.prediction_files import write_predictions
     from dranking.metrics.scores.read_scores import read_judgements, read_scores
 
-    names = [path.name for path in paths]
-    if len({*names}) < len(names):
-        names = [str(path) for path in paths]
-    if len({*names}) < len(names):
-        raise UsageError("a run is given twice; give each run once.")
+    names = names_of(paths)
     file_form = score_form(output, form, FILE_FORMS)
     check_output_file(output, overwrite)
-    columns = qid_column, docid_column
-    runs = {
-        name: read_scores(path, *columns, score_column)
-        for name, path in zip(names, paths, strict=True)
-    }
-    judgements = None if qrels is None else read_judgements(qrels, *columns)
+    ids = columns.qid_column, columns.docid_column
+    found = [read_scores(path, *ids, score_column) for path in paths]
+    runs = dict(zip(names, found, strict=True))
+    judgements = None if qrels is None else read_judgements(qrels, *ids)
     fused = fuse_runs(runs, method, normalize=normalize, k=k, judgements=judgements)
     if top is not None:
         fused = fused.top(top)
     write_predictions(output, file_form, [(fused.block, fused.values)], tag, overwrite)
-    facts = {
-        "n_queries": fused.block.n_queries,
-        "n_documents": fused.block.n_documents,
-        "output": str(output),
-        "format": file_form,
-    }
     if as_json:
-        learned = {"weights": fused.weights, "regularization": fused.regularization}
-        print_json({**facts, **learned, "n_judged": fused.n_judged})
-        return
+        print_json(
+            {
+                "n_queries": fused.block.n_queries,
+                "n_documents": fused.block.n_documents,
+                "output": str(output),
+                "format": file_form,
+                "weights": fused.weights,
+                "regularization": fused.regularization,
+                "n_judged": fused.n_judged,
+            }
+        )
+    else:
+        _print_fused(fused, output)
+
+
+def _print_fused(fused: FusedRun, output: Place) -> None:
+    """Print numbers of documents and queries, and the learned weights, if there are any."""
+    block = fused.block
     note(
-        f"{facts['n_documents']:,} documents of {facts['n_queries']:,} queries in {output}; more "
-        f"than one run retrieved {fused.n_shared:,} documents"
+        f"{block.n_documents:,} documents of {block.n_queries:,} queries in {output}; more than "
+        f"one run retrieved {fused.n_shared:,} documents"
     )
     if fused.weights is not None:
         title = (

@@ -11,7 +11,7 @@ from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions, check_in_process
 from dranking.cli.options.registry_models import RegistryOptions
 from dranking.cli.options.scorers import check_no_model
-from dranking.cli.options.shared import Json, Output, Overwrite, Queries
+from dranking.cli.options.shared import Json, Output, Overwrite, Queries, Tag
 from dranking.cli.output import note, print_json
 from dranking.cli.parsing.option_groups import grouped
 from dranking.cli.parsing.score_files import FILE_FORMS, FORMS, ScoreForm, score_form
@@ -51,7 +51,7 @@ def predict(
             "compressed in files whose names end in .gz also, such as .csv.gz.",
         ),
     ] = None,
-    tag: Annotated[str, typer.Option(help="Name of the run in a TREC run file.")] = "dranking",
+    tag: Tag = "dranking",
     queries: Queries = None,
     top: Annotated[
         int,

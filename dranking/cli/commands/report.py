@@ -11,8 +11,8 @@ import typer
 
 from dranking.cli.measured_rankers import Measuring, names_of, split_paths
 from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.comparison import ComparisonOptions
 from dranking.cli.options.execution import ExecutionOptions
-from dranking.cli.options.groups import By, groups_option
 from dranking.cli.options.runs import RunOptions
 from dranking.cli.options.scorers import (
     check_no_model,
@@ -21,7 +21,7 @@ from dranking.cli.options.scorers import (
     open_scorer,
     ranks_by_column,
 )
-from dranking.cli.options.shared import ConventionIfGiven, Json, Output, Overwrite, metric_option
+from dranking.cli.options.shared import Json, Output, Overwrite
 from dranking.cli.output import note, print_json, print_line, progress_shown
 from dranking.cli.parsing.option_groups import grouped
 from dranking.cli.parsing.typed_command import typed_command
@@ -78,17 +78,9 @@ def report(
     champion: Champion = None,
     score_column: ChampionColumn = None,
     train: Train = None,
-    metric: Annotated[
-        str | None,
-        metric_option(
-            "The main metric (default: ndcg@10); for runs and several rankers also further ones "
-            "behind it (default: those of evaluate)"
-        ),
-    ] = None,
-    convention: ConventionIfGiven = None,
-    by: By = None,
-    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     runs: RunOptions = RunOptions(),
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    how: ComparisonOptions = ComparisonOptions(),
     columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
@@ -111,8 +103,12 @@ def report(
     if not rankers:
         raise UsageError(f"{paths[0]}: a model or a run, and DATA behind it, are needed.")
     command = typed_command(context)
-    measuring = Measuring(metric, convention, runs, columns, execution, by)
-    if data is not None and len(rankers) == 1 and _has_own_page(rankers[0], data, columns, by):
+    if len(rankers) == 1 and how != ComparisonOptions():
+        raise UsageError(
+            "--confidence, --resamples, --seed and --test are for the page of several rankers."
+        )
+    measuring = Measuring(runs, columns, execution)
+    if data is not None and len(rankers) == 1 and _has_own_page(rankers[0], data, columns, runs.by):
         runs.check_no_run()
         runs.check_no_grades("the page of a model")
         content = _content_of_model(
@@ -127,7 +123,7 @@ def report(
                 "rankers stand beside each other before DATA."
             )
         trained_on = _report_rankers(
-            rankers, data, output, score_column, measuring, title, overwrite, command
+            rankers, data, output, score_column, measuring, how, title, overwrite, command
         )
     if as_json:
         found = {role: overlap.as_json() for role, overlap in trained_on.items()}
@@ -151,12 +147,13 @@ def _report_rankers(
     output: Place,
     score_column: str | None,
     measuring: Measuring,
+    how: ComparisonOptions,
     title: str | None,
     overwrite: bool,
     command: str,
 ) -> Mapping[str, Overlap]:
     """Write the page of several rankers, or of one run; how many queries each was trained on."""
-    from dranking.metrics.comparison.many_rankers import check_rankers, compare_ranker_values
+    from dranking.metrics.comparison.many_rankers import compare_ranker_values
     from dranking.metrics.per_query import PerQuery
     from dranking.models.evaluation import Evaluation
     from dranking.report.page import render
@@ -164,7 +161,7 @@ def _report_rankers(
 
     names = names_of(rankers)
     if len(rankers) > 1:
-        check_rankers(len(rankers))
+        how.check(len(rankers))
     found, groups = measuring.values(rankers, data, score_column, overwrite)
     files = {**dict(zip(names, rankers, strict=True)), "judged data": data}
     rules = measuring.runs.rules
@@ -179,7 +176,8 @@ def _report_rankers(
     trained_on: Mapping[str, Overlap | None]
     with progress_shown():
         if len(rankers) > 1:
-            result = compare_ranker_values(dict(zip(names, found, strict=True)), groups=groups)
+            named = dict(zip(names, found, strict=True))
+            result = compare_ranker_values(named, groups=groups, test=how.test, **how.drawn)
             page = page_of_rankers(result, title or "Comparison of rankers", facts)
             trained_on = result.trained_on
         else:
@@ -220,9 +218,9 @@ def _content_of_model(
             champion=rival,
             champion_data=open_judged(data, [rival], columns) if is_apart else None,
             train=None if train is None else columns.open_training_of(fitted, train),
-            metric=measuring.metrics or DEFAULT_METRIC,
-            convention=measuring.convention or "standard",
-            by=groups_option(measuring.by, data, columns),
+            metric=measuring.runs.metrics or DEFAULT_METRIC,
+            convention=measuring.runs.convention or "standard",
+            by=measuring.runs.groups(data, columns),
             executor=executor,
         )
     files = {"model": model, "champion": champion, "judged data": data, "training data": train}

@@ -8,11 +8,12 @@ import typer
 
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
-from dranking.cli.options.shared import Data, Forms, Json, MemoryLimit, Output, Overwrite, names_in
+from dranking.cli.options.shared import Data, Forms, Json, MemoryLimit, Output, Overwrite
 from dranking.cli.output import note, print_facts, print_json
 from dranking.cli.parsing.option_groups import grouped
 from dranking.cli.parsing.topics import Commands
 from dranking.errors import DataError, UsageError
+from dranking.files.key_values import names_in
 from dranking.files.places import Place
 from dranking.files.reading import arrow_input
 

@@ -25,12 +25,12 @@ from dranking.cli.options.shared import (
     Output,
     Overwrite,
     Regularizations,
-    names_in,
 )
 from dranking.cli.options.tune import DEFAULT_MODEL, Comparison, OfModels, TuneModel
 from dranking.cli.output import note, print_json, print_line, print_table
 from dranking.cli.parsing.option_groups import given, grouped
 from dranking.errors import UsageError
+from dranking.files.key_values import names_in
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import check_output_file
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
-from dranking.cli.options.shared import names_in
+from dranking.files.key_values import names_in
 
 if TYPE_CHECKING:
     from dranking.clicks.counting.click_log import ClickLog

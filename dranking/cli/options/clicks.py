@@ -9,7 +9,6 @@ import typer
 
 from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.scorers import open_documents, open_scorer
-from dranking.cli.options.shared import names_in
 from dranking.cli.output import print_json, print_table
 from dranking.errors import UsageError
 from dranking.files.places import Place
@@ -120,7 +119,7 @@ class ClickOptions:
             open_documents(data, scorers, columns),
             open_click_store(self.clicks, self.clicks_since, self.clicks_until),
             load_propensities(self.propensities),
-            REWARDS if metrics is None else names_in(metrics),
+            metrics or REWARDS,
             other=other,
             trained_on=trained_on,
             allow_same_nights=self.allow_same_nights,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
-from dranking.cli.options.shared import names_in
 from dranking.cli.parsing.topics import COLUMNS
+from dranking.files.key_values import names_in
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
@@ -20,20 +20,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColumnOptions:
-    """Names of the columns of tables, and the meaning of missing values."""
+class IdColumns:
+    """Names of the columns of ids of tables."""
 
     TOPIC: ClassVar[str] = COLUMNS
 
     qid_column: Annotated[
         str, typer.Option(metavar="NAME", help="Tables only: the column of query ids.")
     ] = "qid"
-    relevance_column: Annotated[
-        str, typer.Option(metavar="NAME", help="Tables only: the column of grades.")
-    ] = "relevance"
     docid_column: Annotated[
         str, typer.Option(metavar="NAME", help="Tables only: the column of document ids, if any.")
     ] = "docid"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnOptions(IdColumns):
+    """Names of the columns of tables, and the meaning of missing values."""
+
+    TOPIC: ClassVar[str] = COLUMNS
+
+    relevance_column: Annotated[
+        str, typer.Option(metavar="NAME", help="Tables only: the column of grades.")
+    ] = "relevance"
     weight_column: Annotated[
         str,
         typer.Option(metavar="NAME", help="Tables only: the column of weights of queries, if any."),

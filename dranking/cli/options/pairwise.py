@@ -13,10 +13,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import typer
 
-from dranking.cli.options.shared import names_in
 from dranking.cli.parsing.places import place_of
 from dranking.errors import UsageError
 from dranking.files.json_files import parse_json
+from dranking.files.key_values import names_in
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes
 

@@ -1,4 +1,4 @@
-"""Options of `evaluate`, `compare` and `report` for runs beside judgements, and for grades."""
+"""Options of `evaluate`, `compare` and `report`: metrics, groups, grades, runs and judgements."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 
 from dranking.cli.options.columns import ColumnOptions
-from dranking.cli.options.shared import names_in
+from dranking.cli.options.shared import complete_convention, complete_metrics, listed_metrics
 from dranking.cli.parsing.numbers import parse_number
-from dranking.errors import UsageError
+from dranking.errors import DataError, UsageError
+from dranking.files.key_values import names_in
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists
 from dranking.tuning.numbers import number_of
@@ -24,7 +25,62 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class MeasureOptions:
+    """Metrics, their convention, and groups of queries, of any judged data."""
+
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            help="Comma-separated metrics; the page of a model has one. --metric help lists them "
+            "all, and the conventions. Default: map,p@10,mean_ndcg,ndcg@10; map,mrr,p@10,ndcg@10 "
+            "for a run; ndcg@10 on the page of a model.",
+            callback=listed_metrics,
+            is_eager=True,
+            autocompletion=complete_metrics,
+        ),
+    ] = None
+    convention: Annotated[
+        str | None,
+        typer.Option(
+            help="Convention of the metrics: standard, letor4, letor3, mslr or trec. Default: "
+            "standard; trec for a run beside judgements.",
+            autocompletion=complete_convention,
+        ),
+    ] = None
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Also measure the queries of each value of this column of the data or judgements, "
+            "which is constant within a query; or FILE:COLUMN, a table with a row for each query.",
+        ),
+    ] = None
+
+    def groups(self, data: Place | None, columns: ColumnOptions) -> Any:
+        """Groups of queries; the name of a column of data with features as it is."""
+        from dranking.metrics.query_groups import read_query_groups
+        from dranking.metrics.scores.read_scores import is_judgement_file
+
+        if self.by is None:
+            return None
+        file, _, column = self.by.rpartition(":")
+        if file:
+            return read_query_groups(as_place(file), column, columns.qid_column)
+        if data is None:
+            raise UsageError(
+                f"--by {self.by}: there is no DATA with this column; give FILE:COLUMN."
+            )
+        if is_judgement_file(data, columns.id_and_grade, [self.by]):
+            try:
+                return read_query_groups(data, self.by, columns.qid_column)
+            except DataError as error:
+                raise DataError(f"{error} Or name a table of queries: --by FILE:COLUMN.") from error
+        return self.by
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(MeasureOptions):
     """What counts where only the run or only the judgements have a document, and what is relevant.
 
     The methods serve all judged data; the options but those of grades need judgements.
@@ -66,18 +122,18 @@ class RunOptions:
         str | None,
         typer.Option(
             metavar="GAINS",
-            help="Gains of the grades 0, 1, ... in ndcg, on any data, such as 0,1,3,7,15; or by "
-            "grade, such as 50=1,100=3, or a table (CSV, JSON lines, parquet) with the columns "
-            "grade and gain. Default: those of the convention.",
+            help="Gains of the grades 0, 1, ... in ndcg and dcg, on any data, such as 0,1,3,7,15; "
+            "or by grade, such as 50=1,100=3, or a table (CSV, JSON lines, parquet) with the "
+            "columns grade and gain. Default: those of the convention.",
         ),
     ] = None
 
-    def convention(self, name: str | None, *, is_run: bool) -> Convention:
+    def how(self, *, is_run: bool) -> Convention:
         """The convention of the metrics; by default trec for runs, and standard for other data."""
         from dranking.metrics.conventions import DEFAULT_CONVENTION, adapted, get_convention
         from dranking.models.evaluation import RUN_CONVENTION
 
-        how = get_convention(name or (RUN_CONVENTION if is_run else DEFAULT_CONVENTION))
+        how = get_convention(self.convention or (RUN_CONVENTION if is_run else DEFAULT_CONVENTION))
         return adapted(how, self.relevance_level, gains_of(self.gain))
 
     @property
@@ -129,11 +185,6 @@ def gains_of(text: str | None) -> Sequence[float] | Mapping[float, float] | None
     if len(gains) < len(pairs):
         raise UsageError(f"--gain {text}: a grade has two gains; give one.")
     return gains
-
-
-def chosen_metrics(metrics: str | None) -> list[str] | None:
-    """The metrics that an option names; None for the defaults."""
-    return None if metrics is None else names_in(metrics)
 
 
 def runs_beside_judgements(

@@ -12,9 +12,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import typer
 
 from dranking.cli.options.cost_files import read_costs
-from dranking.cli.options.shared import MemoryLimit, SelectedForms, complete_convention, names_in
+from dranking.cli.options.shared import MemoryLimit, SelectedForms, complete_convention
 from dranking.cli.parsing.places import place_of
 from dranking.errors import UsageError
+from dranking.files.key_values import names_in
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes
 

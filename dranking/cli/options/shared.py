@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
@@ -100,6 +99,7 @@ Regularizations: TypeAlias = Annotated[
         help="The lambdas to try, such as 2^0..2^10 or 0.1,1,10. Default: the default search.",
     ),
 ]
+Tag: TypeAlias = Annotated[str, typer.Option(help="Name of the run in a TREC run file.")]
 MemoryLimit: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -123,18 +123,9 @@ Convention: TypeAlias = Annotated[
     ),
 ]
 
-ConventionIfGiven: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        help="Convention of the metrics: standard, letor4, letor3, mslr or trec. Default: "
-        "standard; trec for a run beside judgements.",
-        autocompletion=complete_convention,
-    ),
-]
-
 METRICS = (
-    *("map", "p@10", "recall@10", "hit@10", "ndcg", "ndcg@10", "mean_ndcg", "mrr", "mrr@10"),
-    *("err@10", "rbp", "rbp@10", "bpref", "infap", "judged@10", "pairwise_error", "auc"),
+    *("map", "p@10", "recall@10", "hit@10", "ndcg", "ndcg@10", "dcg", "dcg@10", "mean_ndcg", "mrr"),
+    *("mrr@10", "err@10", "rbp", "rbp@10", "bpref", "infap", "judged@10", "pairwise_error", "auc"),
 )
 """Metrics that the shell completes; any other cutoff can be written in the place of 10."""
 
@@ -195,22 +186,3 @@ def metric_option(meaning: str) -> Any:
         is_eager=True,
         autocompletion=complete_metric,
     )
-
-
-MetricsIfGiven: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--metric",
-        help="Comma-separated metrics. --metric help lists them all, and the conventions. "
-        "Default: map,p@10,mean_ndcg,ndcg@10; map,mrr,p@10,ndcg@10 for a run.",
-        callback=listed_metrics,
-        is_eager=True,
-        autocompletion=complete_metrics,
-    ),
-]
-
-
-def names_in(text: str) -> list[str]:
-    """The names in a comma-separated list; commas in parentheses are parts of names."""
-    names = re.findall(r"(?:\([^)]*\)|[^,])+", text)
-    return [name.strip() for name in names if name.strip()]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.errors import ComparisonWarning, DataError, UsageError, warn_user
+from dranking.files.json_files import finite
 from dranking.metrics.comparison.alignment import common_measures, common_weights, rows_in
 from dranking.metrics.comparison.randomised_tests import holm, sign_flip_test
 from dranking.metrics.comparison.significance import (
@@ -145,8 +146,9 @@ class Comparison:
         return pd.DataFrame(rows).set_index("metric")
 
     def as_json(self) -> dict[str, Any]:
-        """The comparison as plain dictionaries and lists, for JSON."""
-        return asdict(self)
+        """The comparison as plain dictionaries and lists, for JSON; null for NaN."""
+        found: dict[str, Any] = finite(asdict(self))
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from dranking.metrics.comparison.ranker_results import (
     Test,
 )
 from dranking.metrics.comparison.significance import (
-    cut_to_values,
+    cut_to_range,
     effective_queries,
     mean_and_error,
     mean_tests,
@@ -186,7 +186,9 @@ class _Shared:
         columns = np.column_stack([self.values, *(self.differences(*pair) for pair in self.pairs)])
         # The same bootstrap samples serve all rankers and pairs.
         intervals = iter(mean_tests(columns, self.weights, confidence=confidence, **drawn))
-        of_rankers = [cut_to_values(values, *next(intervals)[:2]) for values in self.values.T]
+        of_rankers = [
+            cut_to_range(self.metric, values, *next(intervals)[:2]) for values in self.values.T
+        ]
         better: dict[str, list[str]] = {name: [] for name in names}
         pairs = []
         for (a, b), interval, p, adjusted in zip(
@@ -224,7 +226,7 @@ class _Shared:
                 RankerMean(
                     name,
                     mean_and_error(values, self.weights)[0],
-                    *cut_to_values(values, found.low, found.high),
+                    *cut_to_range(self.metric, values, found.low, found.high),
                     (),
                 )
                 for name, values, found in zip(names, self.values.T, ends, strict=True)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from dranking.files.json_files import finite
+from dranking.metrics.comparison.significance import rough_text
 from dranking.metrics.overlap import Overlap
+from dranking.metrics.query_groups import and_all
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Test = Literal["sign-flip", "tukey-hsd"]
 """Tests of the pairs of rankers."""
+
+Row = tuple[str, ...]
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 """Letters of the rankers, and so the largest number of rankers."""
@@ -204,5 +210,28 @@ class RankerComparison:
         return pd.DataFrame(rows).set_index(["metric", "a", "b"])
 
     def as_json(self) -> dict[str, Any]:
-        """The comparison as plain dictionaries and lists, for JSON."""
-        return asdict(self)
+        """The comparison as plain dictionaries and lists, for JSON; null for NaN."""
+        found: dict[str, Any] = finite(asdict(self))
+        return found
+
+    def means_by_group(self, entry: MeasureOfRankers, name: str) -> tuple[list[str], list[Row]]:
+        """Headings and rows of a table: the means of each group, and those of all queries.
+
+        The groups have the name `name`. Behind a mean stands its interval, if there is one.
+        """
+        parts: dict[str, MeasureOfGroup | MeasureOfRankers]
+        parts = {label: e for label, of in self.by.items() for e in of if e.metric == entry.metric}
+        rows = []
+        for label, one in and_all(parts, entry):
+            count = f"{one.n_queries:,}{rough_text(one.n_effective)}"
+            rows.append((label, *map(_mean_text, one.rankers), count))
+        names = [f"{self.letters[ranker]} {ranker}" for ranker in self.rankers]
+        return [name, *names, "queries that count"], rows
+
+
+def _mean_text(one: RankerMean) -> str:
+    """A mean with its interval."""
+    if math.isnan(one.mean):
+        return "no query"
+    ends = "" if math.isnan(one.low) else f" [{one.low:.4f}, {one.high:.4f}]"
+    return f"{one.mean:.4f}{ends}"

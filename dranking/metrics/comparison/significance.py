@@ -23,6 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from dranking.metrics.measures.by_name import value_range
+
 Array = NDArray[np.float64]
 
 FEWEST_QUERIES = 20
@@ -144,16 +146,19 @@ def mean_interval(
     return found.low, found.high
 
 
-def measure_interval(values: Array, weights: Array, **how: Any) -> tuple[float, float]:
-    """The `mean_interval` of a measure, cut to [0, 1] where all values lie there."""
-    return cut_to_values(values, *mean_interval(values, weights, **how))
+def measure_interval(
+    measure: str, values: Array, weights: Array, **how: Any
+) -> tuple[float, float]:
+    """The `mean_interval` of a named measure, cut to its range by `cut_to_range`."""
+    return cut_to_range(measure, values, *mean_interval(values, weights, **how))
 
 
-def cut_to_values(values: Array, low: float, high: float) -> tuple[float, float]:
-    """The ends of an interval, cut to [0, 1] where all values lie there."""
-    if values.min() < 0.0 or values.max() > 1.0:
+def cut_to_range(measure: str, values: Array, low: float, high: float) -> tuple[float, float]:
+    """The ends of an interval, cut to the range of a named measure if all values lie there."""
+    least, largest = value_range(measure)
+    if values.min() < least or values.max() > largest:
         return low, high
-    return float(np.maximum(low, 0.0)), float(np.minimum(high, 1.0))
+    return float(np.maximum(low, least)), float(np.minimum(high, largest))
 
 
 def mean_test(differences: Array, weights: Array, **how: Any) -> MeanTest:

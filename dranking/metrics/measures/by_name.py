@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.errors import UsageError
+from dranking.files.key_values import names_in
 from dranking.metrics.measures.average_precision import average_precision
 from dranking.metrics.measures.cascade import expected_reciprocal_rank, hit_rate
 from dranking.metrics.measures.inferred import inferred_average_precision
 from dranking.metrics.measures.judged import binary_preference, judged_share
-from dranking.metrics.measures.ndcg import mean_ndcg, ndcg
+from dranking.metrics.measures.ndcg import dcg, mean_ndcg, ndcg
 from dranking.metrics.measures.pairwise import area_under_curve, pairwise_error
 from dranking.metrics.measures.precision import precision
 from dranking.metrics.measures.rank_biased_precision import rank_biased_precision
@@ -44,6 +45,8 @@ class MeasureFamily:
         Whether a larger value is an improvement.
     binary
         Whether the measure tells relevant from other documents, so that the name takes ``(rel=R)``.
+    largest
+        Largest possible value; infinite for a sum of gains. The smallest one is 0.
     """
 
     name: str
@@ -52,6 +55,7 @@ class MeasureFamily:
     cutoff: Literal["none", "optional", "required"] = "none"
     higher_is_better: bool = True
     binary: bool = False
+    largest: float = 1.0
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -107,6 +111,7 @@ MEASURES: dict[str, MeasureFamily] = {
             "hit", "1 if any of the first K is relevant, else 0", hit_rate, "required", binary=True
         ),
         MeasureFamily("ndcg", "discounted gain over the largest possible", ndcg, "optional"),
+        MeasureFamily("dcg", "sum of discounted gains", dcg, "optional", largest=np.inf),
         MeasureFamily("mean_ndcg", "mean of ndcg@K over all K", mean_ndcg),
         MeasureFamily(
             "mrr", "1 / rank of the first relevant one", reciprocal_rank, "optional", binary=True
@@ -151,7 +156,7 @@ MEASURES: dict[str, MeasureFamily] = {
         ),
     )
 }
-"""The measures by name. All values lie in [0, 1], which the gate of `retrain` relies on."""
+"""The measures by name."""
 
 SQUARED_ERROR = "squared_error"
 """Squared error of leave-query-out predictions: not a measure of rankings, but the criterion of
@@ -166,8 +171,8 @@ def get_measure(name: str) -> Measure:
     Raises
     ------
     UsageError
-        If there is no such measure, its cutoff is not a whole number of at least 1, or its lowest
-        relevant grade is not a number above 0.
+        If there is no such measure, its cutoff is not a whole number of at least 1, its lowest
+        relevant grade is not a number above 0, or several are named.
 
     Examples
     --------
@@ -176,6 +181,8 @@ def get_measure(name: str) -> Measure:
     >>> get_measure("P(rel=2)@10").name
     'p(rel=2)@10'
     """
+    if not isinstance(name, str) or len(names_in(name)) > 1:
+        raise UsageError(f"the metric is {name!r}; name one, for example ndcg@10.")
     written_stem, at, written = name.strip().lower().partition("@")
     stem, level = _level_of(name, written_stem)
     family = MEASURES.get(stem)
@@ -219,12 +226,14 @@ def _level_of(name: str, stem: str) -> tuple[str, float | None]:
 def get_measures(names: str | Iterable[str]) -> tuple[Measure, ...]:
     """Look up one measure or several, without repetitions, in the order of `names`.
 
+    A text may name several, separated by commas: ``"map,ndcg@10"``.
+
     Raises
     ------
     UsageError
         If a name is wrong, or `names` is empty.
     """
-    names = [names] if isinstance(names, str) else names
+    names = names_in(names) if isinstance(names, str) else names
     measures = tuple(dict.fromkeys(get_measure(name) for name in names))
     if not measures:
         raise UsageError("no metric was asked for; name at least one, for example ndcg@10.")
@@ -233,5 +242,16 @@ def get_measures(names: str | Iterable[str]) -> tuple[Measure, ...]:
 
 def higher_is_better(name: str) -> bool:
     """Whether a larger value of the named measure is an improvement; true for unknown names."""
-    family = MEASURES.get(re.split("[@(]", name.lower())[0])
+    family = _family_of(name)
     return name != SQUARED_ERROR if family is None else family.higher_is_better
+
+
+def value_range(name: str) -> tuple[float, float]:
+    """Least and largest possible value of the named measure; infinite for unknown names."""
+    family = _family_of(name)
+    return (-np.inf, np.inf) if family is None else (0.0, family.largest)
+
+
+def _family_of(name: str) -> MeasureFamily | None:
+    """The family of a named measure, or of a bound of it such as ``rbp (most)``, if it exists."""
+    return MEASURES.get(re.split("[ @(]", name.lower())[0])

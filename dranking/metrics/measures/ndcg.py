@@ -1,4 +1,4 @@
-"""Normalised discounted cumulative gain."""
+"""Discounted cumulative gain, and its normalised form."""
 
 from __future__ import annotations
 
@@ -7,6 +7,33 @@ from numpy.typing import NDArray
 
 from dranking.metrics.kernels import measures as kernels
 from dranking.metrics.ranking import Ranking
+
+
+def dcg(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.float64]:
+    """DCG of the first `cutoff` ranks: the sum of the discounted gains.
+
+    Returns
+    -------
+    (n_queries,) float64, at least 0; a query without gain is 0 or NaN, as the convention says.
+
+    Notes
+    -----
+    ``DCG@k = sum_{i<=k} g(r_i) d(i)``; a list shorter than k ends earlier, under every convention.
+    In the average over the permutations of tied documents, each rank of a tie group has the group's
+    mean gain.
+
+    References
+    ----------
+    Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20, 2002.
+    """
+    return ranking.settle(_discounted_gain(ranking, cutoff), ranking.has_gain)
+
+
+def _discounted_gain(ranking: Ranking, cutoff: int | None) -> NDArray[np.float64]:
+    """(n_queries,) discounted gain of the first `cutoff` ranks."""
+    k = ranking.ranks_within(cutoff)
+    gains, discounts = ranking.expected_gains, ranking.discounts
+    return kernels.discounted_sums(gains, ranking.query_ptr, discounts, k)
 
 
 def ndcg(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.float64]:
@@ -36,10 +63,9 @@ def ndcg(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.float64]:
     presence of tied scores, ECIR 2008.
     """
     k = ranking.ranks_within(cutoff)
-    pointers, discounts = ranking.query_ptr, ranking.discounts
-    gained = kernels.discounted_sums(ranking.expected_gains, pointers, discounts, k)
-    ideal = kernels.discounted_sums(ranking.ideal_gains, pointers, discounts, k)
-    values = gained / np.where(ranking.has_gain, ideal, 1.0)
+    gains, discounts = ranking.ideal_gains, ranking.discounts
+    ideal = kernels.discounted_sums(gains, ranking.query_ptr, discounts, k)
+    values = _discounted_gain(ranking, cutoff) / np.where(ranking.has_gain, ideal, 1.0)
     if cutoff is not None and not ranking.convention.ndcg_pads:
         values[ranking.depths < cutoff] = 0.0
     return ranking.settle(values, ranking.has_gain)

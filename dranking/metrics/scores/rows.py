@@ -89,6 +89,16 @@ class Rows:
             )
         return query, document
 
+    def check_finite(self, number: str) -> None:
+        """Raise DataError for the first number, such as a grade, that is not finite."""
+        wrong = np.flatnonzero(~np.isfinite(self.number))
+        if len(wrong):
+            at = int(wrong[0])
+            raise DataError(
+                f"{self.place(at)}: document {self.document[at]} of query {self.query[at]} has the "
+                f"{number} {self.number[at]:g}; a {number} is a finite number here."
+            )
+
     def __repr__(self) -> str:
         return f"Rows({len(self.number):,} documents of {self.where})"
 

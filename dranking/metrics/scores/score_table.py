@@ -26,6 +26,11 @@ QID, DOCID, SCORE = "qid", "docid", "score"
 IN_MEMORY = "the scores"
 """The name of scores that are no file, in errors."""
 
+_A_RUN = (
+    "Or, if they are a run of any depth, give its judgements alone: query ids, document ids and "
+    "grades without other columns."
+)
+
 
 class ScoreTable:
     """Scores by query and document, in any order.
@@ -227,7 +232,8 @@ class ScoreTable:
             query = block.query_ids[of_query[1][at]]
             raise DataError(
                 f"{self._where}: no score for document {ours[at]} of query {query} and "
-                f"{int(absent.sum()) - 1} more of its block; score all documents of the data."
+                f"{int(absent.sum()) - 1} more of its block; score all documents of the data. "
+                f"{_A_RUN}"
             )
         unknown = ~np.isin(scored, wanted)
         if unknown.any():
@@ -235,7 +241,7 @@ class ScoreTable:
             query = block.query_ids[np.sort(of_query[0])[at]]
             raise DataError(
                 f"{self._where}: the data has no document {theirs[at]} of query {query}; give "
-                "scores of the documents of the data, and of no others."
+                f"scores of the documents of the data, and of no others. {_A_RUN}"
             )
 
 

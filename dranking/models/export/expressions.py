@@ -46,8 +46,8 @@ class Language(NamedTuple):
 def vespa(terms: Sequence[Term], name: str) -> str:
     """Write the file of a rank profile, with the score in its first phase.
 
-    The file is deployed as ``schemas/SCHEMA/NAME.profile`` of the application package, and begins
-    with its profile, as Vespa's parser takes no comment before it. Source: `rankProfile` of Vespa's
+    Its place in the application package is ``schemas/SCHEMA/NAME.profile``. The file begins with
+    its profile, as Vespa's parser takes no comment before it. Source: `rankProfile` of Vespa's
     grammar ``SchemaParser.jj``, and ``RankingExpressionParser.jj``.
 
     A feature with a name such as ``bm25(title)`` is a rank feature; a feature with a name such as

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, PositiveInt, field_validator, model_validator
 
-from dranking.metrics.measures.by_name import MEASURES, SQUARED_ERROR
+from dranking.metrics.measures.by_name import MEASURES, value_range
 from dranking.retrain.config.value_types import STRICT, ConventionName, Fraction, Measure
 from dranking.retrain.registry.ledger import Period, is_tested
 
@@ -26,7 +26,7 @@ class GateConfig(BaseModel):
     Attributes
     ----------
     metric, convention
-        Measure on the data held out.
+        Measure on the data held out, of values in [0, 1], and its convention.
     false_promotions_per_year
         Largest expected number of promotions, in any 365 days, of challengers that are no better
         than the champion. `dranking.retrain.registry.ledger` gives each test its level of this
@@ -98,8 +98,9 @@ class GateConfig(BaseModel):
     @field_validator("metric")
     @classmethod
     def _has_a_range(cls, name: str) -> str:
-        if name == SQUARED_ERROR:
-            known = ", ".join(form for family in MEASURES.values() for form in family.spellings)
+        if value_range(name)[1] > 1.0:
+            bounded = [family for family in MEASURES.values() if family.largest == 1.0]
+            known = ", ".join(form for family in bounded for form in family.spellings)
             raise ValueError(
                 f"{name} has no fixed range, which the test needs; choose a measure with values in "
                 f"[0, 1]: {known}"

@@ -18,6 +18,7 @@ from dranking.retrain.config.value_types import (
     ConventionName,
     Grid,
     Measure,
+    Measures,
     NightlyNormalize,
     Sources,
     Strengths,
@@ -330,7 +331,7 @@ class RunConfig(BaseModel):
 
     model_config = STRICT
     work: str = "retrain-work"
-    metrics: tuple[Measure, ...] = ("ndcg@10", "map")
+    metrics: Measures = ("ndcg@10", "map")
     memory_limit: str | None = None
     prometheus: Path | None = None
 

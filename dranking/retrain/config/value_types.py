@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
+from dranking.files.key_values import names_in
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures.by_name import SQUARED_ERROR, get_measure
 from dranking.tuning.numbers import grid_of, number_of
@@ -23,6 +24,10 @@ def _as_grid(value: Any) -> Any:
     return [number_of(v) for v in (value if isinstance(value, list) else [value])]
 
 
+def _as_names(value: Any) -> Any:
+    return names_in(value) if isinstance(value, str) else value
+
+
 def _known_measure(name: str) -> str:
     return name if name == SQUARED_ERROR else get_measure(name).name
 
@@ -33,6 +38,7 @@ def _known_convention(name: str) -> str:
 
 Sources: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(min_length=1)]
 Measure: TypeAlias = Annotated[str, AfterValidator(_known_measure)]
+Measures: TypeAlias = Annotated[tuple[Measure, ...], BeforeValidator(_as_names)]
 ConventionName: TypeAlias = Annotated[str, AfterValidator(_known_convention)]
 Grid: TypeAlias = Annotated[
     tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(_as_grid), Field(min_length=1)

@@ -12,10 +12,9 @@ import platform
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 import dranking
 from dranking.errors import TryAgainError
+from dranking.files.json_files import finite
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.metrics.overlap import Overlap
 from dranking.metrics.per_query import read_per_query, write_per_query
@@ -100,7 +99,7 @@ def evaluate(run: Run, workflow: Workflow) -> Evaluated:
         if measured.trained_on is not None:
             overlaps[role] = measured.trained_on
         write_per_query(per_query_file(run, role), found, overwrite=True)
-        means[role] = {m: _finite(value) for m, value in found.summary().metrics.items()}
+        means[role] = finite(found.summary().metrics)
         n_queries = found.n_queries
     return Evaluated(
         rival, config.gate.convention, n_queries, means, workflow.drift(), trained_on=overlaps
@@ -252,7 +251,3 @@ def _facts_of_night(
         drift=drift,
         drift_limit=limit,
     ).model_dump(mode="json")
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None

@@ -68,8 +68,11 @@ def test_a_report_of_several_rankers_and_of_one(dranking, runs, tmp_path):
     segments = tmp_path / "segments.csv"
     segments.write_text("qid,kind\n" + "".join(f"q{q},{'ab'[q % 2]}\n" for q in range(29)))
     by = "--by", f"{segments}:kind"
-    code, out, err = dranking("report", *paths, qrels, *call, *by)
+    options = "--test", "tukey-hsd", "--confidence", 0.9, "--resamples", 99, "--seed", 4
+    code, out, err = dranking("report", *paths, qrels, *call, *by, *options)
     assert code == 0, err
+    text = page.read_text()
+    assert all(said in text for said in ("randomised test, which holds for", ">90%<", "99, 4"))
     for label, n in [("a", "15"), ("b", "14"), ("(no value)", "1"), ("all", "30")]:
         means = found_in(page, label)
         assert len(means) == 2
@@ -93,6 +96,7 @@ def test_a_report_of_several_rankers_and_of_one(dranking, runs, tmp_path):
     assert "30 queries, judged under the trec convention" in (tmp_path / "p.html").read_text()
     for options, said in [
         ((paths[0], qrels, "--champion", paths[1]), "--champion and --train go with one linear"),
+        ((paths[0], qrels, "--test", "tukey-hsd"), "are for the page of several rankers"),
         ((paths[0],), "and DATA behind it, are needed"),
         (("m.json", tmp_path, "-l", "2"), "--relevance-level and --gain have no effect on the"),
     ]:
@@ -112,7 +116,7 @@ def found_in(page, first=None):
     ("arguments", "said"),
     [
         (("good.run", "qrels.txt"), "two rankers or more are compared: give A B DATA"),
-        (("good.run", "good.run", "poor.run", "qrels.txt"), "good.run stands among the rankers 2"),
+        (("good.run", "good.run", "poor.run", "qrels.txt"), "good.run is given 2 times"),
     ],
 )
 def test_wrong_arguments_of_the_command(dranking, runs, arguments, said):

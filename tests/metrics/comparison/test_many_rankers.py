@@ -92,7 +92,7 @@ def test_queries_of_different_weights_have_the_intervals_of_two_rankers():
         two = dr.compare(rankers[pair.a], rankers[pair.b], seed=2, n_resamples=300)["map"]
         assert (pair.low, pair.high) == pytest.approx((two.low, two.high), rel=1e-9, abs=1e-12)
     for one, table_of in zip(entry.rankers, rankers.values(), strict=True):
-        ends = measure_interval(table_of.values["map"], weights, seed=2, n_resamples=300)
+        ends = measure_interval("map", table_of.values["map"], weights, seed=2, n_resamples=300)
         assert (one.low, one.high) == pytest.approx(ends, rel=1e-9)
 
 

@@ -24,9 +24,9 @@ def test_get_measure(written, name, cutoff):
     assert (measure.name, measure.cutoff) == (name, cutoff)
 
 
-@pytest.mark.parametrize("written", ["dcg", "map@5", "auc@2", "", "@10", "precision@10"])
+@pytest.mark.parametrize("written", ["cg", "map@5", "auc@2", "", "@10", "precision@10"])
 def test_get_measure__unknown(written):
-    known = "map, p@K, recall@K, hit@K, ndcg, ndcg@K, mean_ndcg, mrr, mrr@K, err@K, rbp"
+    known = "map, p@K, recall@K, hit@K, ndcg, ndcg@K, dcg, dcg@K, mean_ndcg, mrr, mrr@K"
     with pytest.raises(UsageError, match=known):
         get_measure(written)
 
@@ -48,6 +48,10 @@ def test_get_measures__each_once_in_order():
 
 def test_get_measures__one_text():
     assert [m.name for m in get_measures("NDCG@10")] == ["ndcg@10"]
+    assert [m.name for m in get_measures("map, P(rel=2)@3,MAP")] == ["map", "p(rel=2)@3"]
+    for several in ("map,ndcg@10", ["map"]):
+        with pytest.raises(UsageError, match="name one, for example ndcg@10"):
+            get_measure(several)
     with pytest.raises(UsageError, match="no metric 'ndcg10'"):
         get_measures("ndcg10")
 

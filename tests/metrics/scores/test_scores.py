@@ -232,11 +232,14 @@ def rows_changed(change):
     ("change", "message"),
     [
         (lambda r: r[r.qid != "d"], "no score for query d"),
-        (lambda r: r.drop(index=2), "no score for document d2 of query b"),
+        (
+            lambda r: r.drop(index=2),
+            "no score for document d2 of query b.* a run of any depth",
+        ),
         (lambda r: pd.concat([r, r[3:4]]), "document d3 of query b has more than one score"),
         (
             lambda r: pd.concat([r, r[:1].assign(docid="other")]),
-            "the data has no document other of query b",
+            "the data has no document other of query b.* a run of any depth",
         ),
         (lambda r: r.assign(score=np.nan), "is NaN"),
         (lambda r: r.drop(columns="score"), "there is no column 'score'.*qid, docid"),

@@ -41,8 +41,11 @@ def test_overrides_beat_the_environment_which_beats_the_file(load):
         "DRANKING_RETRAIN__MODEL__N_FEATURES": "7",
         "DRANKING_OTHER": "x",
     }
-    config = load(overrides=["model.n_features=9", "run.work=/w"], environment=environment)
-    assert config.gate.metric == "map"
+    config = load(
+        overrides=["model.n_features=9", "run.work=/w", "run.metrics=MAP,p@5"],
+        environment=environment,
+    )
+    assert (config.gate.metric, config.run.metrics) == ("map", ("map", "p@5"))
     assert config.model.n_features == 9
     assert str(config.run.work) == "/w"
 
@@ -85,6 +88,7 @@ def test_lambdas_are_numbers_lists_or_ranges(load):
         ("gate.margin=-0.01", "margin is no longer there: minimum_effect"),
         ("gate.minimum_effect=-0.01", "gate.minimum_effect: .*give 0 or more"),
         ("gate.metric=squared_error", r"gate.metric: squared_error .* \[0, 1\]: map, .*ndcg@K"),
+        ("gate.metric=dcg@5", r"gate.metric: dcg@5 .* \[0, 1\]: map, .*ndcg@K, mean_ndcg"),
         ("gate.every=year", "gate.every: .*quarter"),
         ("gate.minimum_effect=nan", "gate.minimum_effect: "),
         ("model.regularization=inf", "model.regularization: inf"),

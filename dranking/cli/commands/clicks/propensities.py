@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dranking.cli.options.execution import ExecutionOptions
-from dranking.cli.options.shared import Json, Output, Overwrite, names_in
+from dranking.cli.options.shared import Json, Output, Overwrite
 from dranking.cli.output import format_value, print_json, print_table
 from dranking.cli.parsing.numbers import parse_number
 from dranking.cli.parsing.option_groups import grouped
 from dranking.errors import DataError, UsageError
+from dranking.files.key_values import names_in
 from dranking.files.places import Place
 
 if TYPE_CHECKING:

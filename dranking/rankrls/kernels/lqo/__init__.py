@@ -8,8 +8,8 @@ formulas are those of ``dranking/rankrls/greedy/THEORY.md``.
 
 For all features at once, `orthogonal` works with orthogonal rows of the documents, which come from
 the factor of `pair_factor` (in double-double), from rows of a statistics store, or from the
-eigenvectors of A; `held_out` works in factors of a few kept features; see
-``dranking/rankrls/THEORY.md``. `elimination` and `added` select
+eigenvectors of A; `held_out` works in factors of a few kept features, and `one_more` in those of
+several candidates beside them; see ``dranking/rankrls/THEORY.md``. `elimination` and `added` select
 features one by one on the factor in double-double. `rounding` and `factor_rounding`
 estimate rounding errors; `rounding` also makes errors equal that only rounding tells apart.
 """
