@@ -52,7 +52,8 @@ def test_a_worker_whose_memory_stays_full_is_restarted(cluster_and_client, caplo
 
 @pytest.mark.cluster
 def test_a_worker_without_a_nanny_whose_memory_stays_full_is_ended(caplog):
-    with started(processes=False, protocol="tcp://") as (_, client):
+    # The workers share the memory of this process, which earlier tests may have filled to 2 GiB.
+    with started(processes=False, protocol="tcp://", memory_limit="64GiB") as (_, client):
         gather_beside_a_full_worker(client)
         assert len(client.scheduler_info()["workers"]) == 1
     assert "is ended, and has no nanny: its memory is full" in caplog.text
