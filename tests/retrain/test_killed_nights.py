@@ -7,7 +7,9 @@ nights have the same: others hold times, or the tokens of writers.
 
 import re
 from collections import defaultdict
-from itertools import islice
+from datetime import UTC, datetime, timedelta
+from itertools import count, islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -63,6 +65,9 @@ class KilledNight:
 def killed_nights(kind, tmp_path, monkeypatch):
     """The first night and the second, one after the other, on a store or a disk."""
     monkeypatch.setattr("dranking.files.writing.locks.has_ended", lambda process: True)
+    minutes = (datetime(2026, 11, 29, tzinfo=UTC) + timedelta(minutes=n) for n in count())
+    clock = SimpleNamespace(now=lambda zone: next(minutes))  # each run has its own minute
+    monkeypatch.setattr("dranking.retrain.stages.pages.datetime", clock)
     number_tokens = numbered_tokens(monkeypatch)
     (tmp_path / "made").mkdir()
     with mortal_place(kind, tmp_path, monkeypatch) as (mortal, new):

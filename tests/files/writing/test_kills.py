@@ -16,6 +16,7 @@ import pytest
 import dranking as dr
 from dranking.clicks.counting.build import build_clicks
 from dranking.clicks.counting.click_log import ClickLog
+from dranking.data.store.write_dataset import write_dataset
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError, UsageError
 from dranking.files.folders.array_folder import write_arrays
@@ -85,6 +86,7 @@ def jobs_in(folder):
             partial(dr.ingest, second, append=True, executor=workers),
             partial(dr.ingest, first, executor=threads),
         ),
+        "data set": Job(partial(write_dataset, data[0])),
         "statistics": Job(statistics),
         "append to statistics": Job(
             lambda place: dr.append_queries(place, data[1], executor=threads), statistics
@@ -202,3 +204,15 @@ def test_a_job_that_is_killed_anywhere_is_run_again(tmp_path, world, name):
     for last in range(kills.n_changes):
         for remedy in REMEDIES:
             kills.check(last, remedy)
+
+
+@pytest.mark.parametrize("name", ["ingest", "data set", "statistics", "clicks"])
+def test_an_overwrite_removes_what_the_one_before_left_to_readers(tmp_path, name):
+    run = jobs_in(tmp_path)[name].run
+    place = tmp_path / "d"
+    run(place)
+    first = contents(place).keys() - {"/manifest.json"}
+    run(place, overwrite=True)
+    assert first <= contents(place).keys()
+    run(place, overwrite=True)
+    assert not first & contents(place).keys()
