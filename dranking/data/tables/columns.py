@@ -26,13 +26,7 @@ from dranking.data.tables.index_columns import (
 )
 from dranking.data.tables.numeric_values import is_number
 from dranking.data.tables.vectors import vector_names, widths_in
-from dranking.errors import (
-    MOST_NAMES,
-    DataError,
-    UsageError,
-    listed,
-    quoted,
-)
+from dranking.errors import MOST_NAMES, DataError, UsageError, listed, quoted
 
 TABLE, DASK_FRAME = "the table", "the dask DataFrame"
 """The name of tables that are no files, in errors."""
