@@ -5,6 +5,7 @@ next run ends with the files of an undisturbed night, with the same bytes wherev
 nights have the same: others hold times, or the tokens of writers.
 """
 
+import faulthandler
 import re
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,9 @@ from tests.retrain.runs import check_whole
 TOKEN = re.compile(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])")
 MANIFEST = re.compile(r"/(work/(?:parts/\w+|statistics))/manifest\.json")
 
+DIGESTS = "/work/digests.json"
+"""Digests of the files that are old enough for them to be kept."""
+
 
 class KilledNight:
     """A night at a place, what is there before it, and the files of an undisturbed run after it."""
@@ -33,7 +37,8 @@ class KilledNight:
         first = self.end_of_a_run(1_000)
         put_back(nights.place, self.before)
         self.after = self.end_of_a_run(100_000)
-        self.same = [name for name in first if first[name] == self.after[name]]
+        same = [name for name in first if first[name] == self.after[name]]
+        self.same = [name for name in same if name != DIGESTS]
 
     def end_of_a_run(self, token):
         """Bytes by name, without tokens, of what is there after a run, and after `clean`."""
@@ -87,9 +92,11 @@ def test_a_night_that_is_killed_is_finished_by_the_next_run(tmp_path, monkeypatc
 
 
 @pytest.mark.exhaustive
-@pytest.mark.timeout(3_600)
+@pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("kind", ["store", "disk"])
 def test_a_night_that_is_killed_anywhere_is_finished_by_the_next_run(kind, tmp_path, monkeypatch):
+    """1,082 kills on a disk and 257 on a store, of some seconds each on a busy machine."""
+    faulthandler.cancel_dump_traceback_later()  # a dump amid compiled loops ends the process
     for night in killed_nights(kind, tmp_path, monkeypatch):
         for last in range(night.n_changes):
             night.check(last)
