@@ -202,6 +202,7 @@ def _store(
     plan = make_plan(request, opened, scratch.part(str(key)), key, before)
     shared = request.executor.submit(given, plan.source, name="source")
     fitted = fit(request, plan, shared, before)
+    commit.remove_replaced()
     where = (commit.root, commit.name("segments/"))
     calls = [(shared, work, *where, fitted.filling, fitted.added) for work in plan.work]
     tasks = in_turns(request.executor, write_segments, calls, plan.slots, "write")

@@ -179,6 +179,7 @@ def _count(
 ) -> tuple[list[CountedSessions], int]:
     """Count the sessions of all buckets."""
     n_buckets = build.facts.get("n_buckets") or build.log.n_buckets or _n_buckets(n_events)
+    build.commit.remove_replaced()
     root, prefix = build.commit.root, build.commit.name("parts/")
     tasks = [
         build.executor.submit(

@@ -304,6 +304,7 @@ def _segments(
         is_matched[table.rows_of(queries)[done[1]]] = True
         return done[0]
 
+    commit.remove_replaced()
     try:
         for number, blocks in enumerate(_block_ranges(data)):
             queries = rows[borders[blocks.start] : borders[blocks.stop]]

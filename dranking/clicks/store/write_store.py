@@ -175,6 +175,7 @@ def write_click_store(
         "has_weights": counts.weight_sum is not None,
     }
     with begin_directory(place, overwrite=overwrite) as commit:
+        commit.remove_replaced()
         tables = []
         for bucket in range(n_buckets):
             own = BucketTables(rows.filter(pa.array(buckets[counts.query] == bucket)))

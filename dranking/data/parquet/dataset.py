@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from upath import UPath
 
+from dranking.data.block_source import RowsApart
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, BlockInfo, QueryBlock, block_boundaries
 from dranking.data.column_constants import ColumnConstants
-from dranking.data.dataset import Dataset, RowsApart
+from dranking.data.dataset import Dataset
 from dranking.data.parquet.advice import ingest_advice
 from dranking.data.parquet.common_layout import common_layout
 from dranking.data.parquet.files import ParquetFiles

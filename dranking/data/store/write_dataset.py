@@ -230,6 +230,8 @@ def _write_segments(
         for number, segment in enumerate(segments_of(checked)):
             if pending is not None:
                 yield pending.result()
+            if not number:
+                commit.remove_replaced()
             name = commit.name(f"segments/{number:06d}")
             pending = pool.submit(write_segment, commit.root, name, segment)
         if pending is not None:

@@ -32,12 +32,7 @@ from dranking.data.tables.refused_columns import (
     not_features,
 )
 from dranking.data.tables.vectors import vector_names, widths_in
-from dranking.errors import (
-    DataError,
-    UsageError,
-    listed,
-    quoted,
-)
+from dranking.errors import DataError, UsageError, listed, quoted
 
 FIT_NAMES = {QID: "qid", RELEVANCE: "y"}
 """Arguments of the `fit` of estimators that name columns of a table."""

@@ -217,16 +217,18 @@ class DirectoryCommit:
         self.discard()
         begun.__exit__(*problem)  # explains a full disk
 
-    def name(self, part: str) -> str:
-        """Name of a part relative to the directory: ``segments/17`` is ``segments/<token>-17``.
+    def remove_replaced(self) -> None:
+        """Remove what earlier overwrites of a local directory left to its readers.
 
-        A writer asks for it when the input is checked and the writing begins. The first call
-        therefore removes what earlier overwrites of a local directory left to its readers.
+        A writer that may overwrite calls this once, when the input is checked and the writing
+        begins: the disk then holds the present parts and the new ones, and nothing older.
         """
         if self._replaced is not None:
-            listing, self._replaced = self._replaced, None
             manifest = read_bytes(self.place / self._manifest_name)
-            remove_unnamed(self.place, listing, manifest, timedelta(0))
+            remove_unnamed(self.place, self._replaced, manifest, timedelta(0))
+
+    def name(self, part: str) -> str:
+        """Name of a part relative to the directory: ``segments/17`` is ``segments/<token>-17``."""
         folder, slash, last = part.rpartition("/")
         return f"{folder}{slash}{self.token}-{last}"
 

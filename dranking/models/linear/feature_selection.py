@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_array
 
+from dranking.data.block_source import check_features_there
 from dranking.data.column_forms import forms_of
-from dranking.data.dataset import Dataset, check_features_there
+from dranking.data.dataset import Dataset
 from dranking.data.tables.any_table import as_table, is_dask, is_dask_frame, is_table
 from dranking.errors import DataError, UsageError
 from dranking.ingestion.collections.scores import frame_columns

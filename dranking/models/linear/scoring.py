@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dranking.data.block_source import check_features_there
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.column_constants import ColumnConstants
 from dranking.data.column_forms import Scaling, forms_of, source_names
-from dranking.data.dataset import Dataset, check_features_there
+from dranking.data.dataset import Dataset
 from dranking.data.roles import Columns
 from dranking.data.steps import (
     Filling,

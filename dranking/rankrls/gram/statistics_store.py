@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dranking.data.block_source import check_features_there
 from dranking.data.block_subset import BlockSubset
 from dranking.data.blocks import QueryBlock
 from dranking.data.column_constants import NullPolicy, ValueRule, check_permitted
 from dranking.data.column_forms import forms_of, source_names
-from dranking.data.dataset import Dataset, check_features_there
+from dranking.data.dataset import Dataset
 from dranking.data.filling import filled_as
 from dranking.data.forms_dataset import FormsDataset
 from dranking.data.named_columns import by_name

@@ -10,9 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.affine_scalings import MinMax, Standard
+from dranking.data.block_source import documents_needed
 from dranking.data.blocks import BlockInfo
 from dranking.data.column_forms import Scaling
-from dranking.data.dataset import Dataset, TransformedDataset, documents_needed
+from dranking.data.dataset import Dataset, TransformedDataset
 from dranking.data.directory_dataset import DirectoryDataset
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import manifest_format

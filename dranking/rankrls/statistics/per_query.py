@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dranking.data.block_source import documents_needed
 from dranking.data.blocks import BlockInfo, QueryBlock
-from dranking.data.dataset import documents_needed
 from dranking.rankrls.kernels.gram import per_query as gram
 from dranking.rankrls.kernels.gram.dense import strips_of_queries
 from dranking.rankrls.kernels.gram.whole_blocks import all_gram_rows

@@ -89,6 +89,7 @@ def write_statistics(
         "transforms": tuple(transforms),
     }
     with begin_directory(path, overwrite=overwrite) as commit:
+        commit.remove_replaced()
         _finish(commit, _manifest(blocks(_folders(commit)), facts), executor)
     return StatisticsDataset(commit.place)
 

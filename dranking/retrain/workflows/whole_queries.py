@@ -10,8 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dranking.data.block_source import joined_ids
 from dranking.data.blocks import QueryBlock, block_boundaries
-from dranking.data.dataset import Dataset, joined_ids
+from dranking.data.dataset import Dataset
 from dranking.data.queries_in_pieces import other_weight, query_in_pieces
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset

@@ -186,7 +186,7 @@ def test_a_refused_input_leaves_what_was_replaced_before_to_its_readers(tmp_path
         raise ValueError("refused")
     assert everything_in(tmp_path / "data") == before
     with begin_directory(tmp_path / "data", overwrite=True) as writer:
-        writer.name("parts/1")
+        writer.remove_replaced()
         assert len(everything_in(tmp_path / "data")) < len(before)
 
 

@@ -3,12 +3,9 @@
 Then the output has the bytes of an undisturbed run, and after `clean` nothing else is there.
 """
 
-import os
-import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,14 +16,13 @@ import pytest
 import dranking as dr
 from dranking.clicks.counting.build import build_clicks
 from dranking.clicks.counting.click_log import ClickLog
+from dranking.data.store.write_dataset import write_dataset
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError, UsageError
 from dranking.files.folders.array_folder import write_arrays
-from dranking.files.places import as_place, is_local
-from dranking.files.reading import list_files, read_bytes
 from dranking.files.writing.clean import clean
 from dranking.models.linear.model import LinearModel
-from tests.files.writing.kills import mortal_disk, mortal_store, numbered_tokens
+from tests.files.writing.kills import contents, mortal_place, numbered_tokens
 
 
 class AsWorkers(ThreadExecutor):
@@ -90,6 +86,7 @@ def jobs_in(folder):
             partial(dr.ingest, second, append=True, executor=workers),
             partial(dr.ingest, first, executor=threads),
         ),
+        "data set": Job(partial(write_dataset, data[0])),
         "statistics": Job(statistics),
         "append to statistics": Job(
             lambda place: dr.append_queries(place, data[1], executor=threads), statistics
@@ -124,28 +121,12 @@ NAMES = (
 )
 
 
-def contents(folder):
-    """Bytes of all files in a folder, and empty folders."""
-    if is_local(folder):
-        found = {}
-        for where, folders, files in os.walk(folder):
-            found |= {Path(where, file): Path(where, file).read_bytes() for file in files}
-            found |= {} if folders or files else {where: None}
-    else:
-        found = {file: read_bytes(file) for file in list_files(folder)}
-    return {str(name).removeprefix(str(folder)): content for name, content in found.items()}
-
-
 @pytest.fixture
 def world(request, tmp_path, monkeypatch):
     """What counts changes and kills, a function of new outputs, and one that numbers tokens."""
     number = numbered_tokens(monkeypatch)
-    if request.param == "store":
-        mortal = mortal_store(monkeypatch)
-        yield mortal, lambda: as_place(f"memory://{secrets.token_hex(4)}/d"), number
-        return
-    with mortal_disk(tmp_path / "work", monkeypatch) as mortal:
-        yield mortal, lambda: tmp_path / "work" / secrets.token_hex(4) / "d", number
+    with mortal_place(request.param, tmp_path, monkeypatch) as (mortal, new):
+        yield mortal, new, number
 
 
 FIRST, KILLED, AGAIN = 0, 1_000, 2_000
@@ -173,9 +154,7 @@ class Kills:
     def undisturbed(self, token):
         place = self.prepared()
         self.number(token)
-        begun = self.mortal.n_changes
-        self.job.run(place)
-        n_changes = self.mortal.n_changes - begun
+        n_changes = self.mortal.changes_of(partial(self.job.run, place))
         clean(place, 0)
         return n_changes, contents(place.parent)
 
@@ -225,3 +204,15 @@ def test_a_job_that_is_killed_anywhere_is_run_again(tmp_path, world, name):
     for last in range(kills.n_changes):
         for remedy in REMEDIES:
             kills.check(last, remedy)
+
+
+@pytest.mark.parametrize("name", ["ingest", "data set", "statistics", "clicks"])
+def test_an_overwrite_removes_what_the_one_before_left_to_readers(tmp_path, name):
+    run = jobs_in(tmp_path)[name].run
+    place = tmp_path / "d"
+    run(place)
+    first = contents(place).keys() - {"/manifest.json"}
+    run(place, overwrite=True)
+    assert first <= contents(place).keys()
+    run(place, overwrite=True)
+    assert not first & contents(place).keys()
