@@ -9,9 +9,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import current_process
 from typing import Any, TypeVar
 
 from dranking.engine.executor import Executor, Task, ThreadExecutor
+from dranking.errors import TryAgainError, warn_user
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -48,26 +51,39 @@ def run_side_by_side(
     """Yield `function(job, executor)` of all jobs, in their order.
 
     Jobs of short tasks run in a process for each core, where threads would run the tasks; other
-    jobs run one after the other. Function and jobs are pickled. Warnings are given here.
+    jobs run one after the other, and so do all jobs under a memory limit or in a daemon, which may
+    not have processes. Function and jobs are pickled. Warnings are given here.
+
+    Raises
+    ------
+    TryAgainError
+        If a process is killed.
     """
     n_processes = min(executor.n_slots, len(jobs))
-    if not (are_short and executor.in_process and n_processes > 1):
+    is_alone = executor.memory_limit is not None or current_process().daemon
+    if not (are_short and executor.in_process and n_processes > 1) or is_alone:
         yield from (function(job, executor) for job in jobs)
         return
     from joblib import Parallel, delayed
 
     limit = executor.memory_bytes // n_processes
     apart = (delayed(_run_apart)(function, job, limit) for job in jobs)
-    for result, given in Parallel(n_processes, return_as="generator")(apart):
-        for message in given:
-            warnings.warn_explicit(*message)
-        yield result
+    try:
+        for result, given in Parallel(n_processes, "loky", return_as="generator")(apart):
+            for message, category in given:
+                warn_user(message, category)
+            yield result
+    except BrokenProcessPool as error:
+        raise TryAgainError(
+            f"one of {n_processes} processes that trained side by side was killed, perhaps for "
+            "lack of memory; run the job again. With a memory limit, it runs in one process."
+        ) from error
 
 
 def _run_apart(
     function: Callable[[Job, Executor], Result], job: Job, memory_limit: int
-) -> tuple[Result, list[tuple[Warning, type[Warning], str, int]]]:
+) -> tuple[Result, list[tuple[str, type[Warning]]]]:
     """The result of a job, and the warnings that it gives."""
     with warnings.catch_warnings(record=True) as given:
         result = function(job, InlineExecutor(memory_limit))
-    return result, [(w.message, w.category, w.filename, w.lineno) for w in given]  # type: ignore[misc]
+    return result, [(str(warning.message), warning.category) for warning in given]

@@ -41,6 +41,8 @@ OTHER_SCALING = (
     "data for write_report."
 )
 
+SIGNS = "The model was not trained again with other settings, since its weights have constraints."
+
 
 @dataclass(frozen=True)
 class Training:
@@ -87,6 +89,8 @@ def study_training(
     parameters = model.provenance.get("parameters", {})
     if kind is None or "regularization" not in parameters:
         return ""
+    if parameters.get("non_negative"):
+        return SIGNS
     if forms_of(model.transforms) is not None and forms_of(train.transforms) is None:
         return OTHER_SCALING
     features = train.columns_of(model.feature_names)

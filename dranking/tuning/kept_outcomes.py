@@ -89,9 +89,14 @@ NOTHING_KEPT = KeptOutcomes(None, dict)
 
 
 def queries_digest(dataset: Dataset) -> str:
-    """Digest of the query ids, which tell one subset of a data set from others."""
-    ids = json.dumps([str(each) for each in dataset.query_ids().to_pylist()])
-    return hashlib.blake2b(ids.encode(), digest_size=16).hexdigest()
+    """Digest of the ids of queries and documents: of a subset, and of the order of its ties."""
+    digest = hashlib.blake2b(digest_size=16)
+    for block in dataset.read_blocks(columns=np.empty(0, dtype=np.intp)):
+        for ids in (block.query_ids, block.doc_ids):
+            digest.update(
+                json.dumps(None if ids is None else [*map(str, ids.to_pylist())]).encode()
+            )
+    return digest.hexdigest()
 
 
 def _parts_of(outcome: Outcome) -> tuple[Facts, Arrays]:

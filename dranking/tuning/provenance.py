@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from dranking.data.dataset import Dataset
@@ -77,7 +78,7 @@ def search_job(
         "model": plan.model,
         "parameters": dict(parameters),
         "metric": plan.criterion.measure,
-        "convention": plan.criterion.convention.name,
+        "convention": asdict(plan.criterion.convention),
         "versions": versions(),
     }
 

@@ -120,6 +120,8 @@ class SearchPlan:
         Runs the tasks.
     kept
         Keeps the outcomes of the splits.
+    is_default
+        Whether it is the default search, which lasts so long that new processes are worth while.
     stage
         Name of the search in reports of progress.
     """
@@ -132,6 +134,7 @@ class SearchPlan:
     rule: Rule
     executor: Executor
     kept: KeptOutcomes = NOTHING_KEPT
+    is_default: bool = False
     stage: str = STAGE
 
     def splits(self, train: Part) -> list[Split] | None:
@@ -193,7 +196,7 @@ def score_splits(
     outcomes: list[Outcome] = []
     is_summed = plan.model in SUMMED and any(part is not train for part, _ in splits)
     n_values = train.queries.n_documents * train.prepared(preparation).n_features
-    are_short = SHORT_VALUES <= n_values <= LONG_VALUES
+    are_short = plan.is_default and SHORT_VALUES <= n_values <= LONG_VALUES
     if preparation.forms is not None:  # the chosen model is selected on all training data
         parts = [part for part, _ in splits]
         fit_forms(preparation, parts, plan.executor, are_short=are_short)

@@ -203,7 +203,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         executor=run,
     )
     job = partial(search_job, plan, train, others, constant)
-    plan = replace(plan, kept=KeptOutcomes(checkpoint, job))
+    plan = replace(plan, kept=KeptOutcomes(checkpoint, job), is_default=is_default)
     higher = higher_is_better(plan.criterion.measure)
     preference = Preference(rule, higher)
     begun, seconds = time.monotonic(), math.inf if time_limit is None else time_limit

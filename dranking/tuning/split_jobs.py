@@ -16,15 +16,17 @@ from dranking.tuning.preparation import Preparation
 from dranking.tuning.settings import Setting
 
 SHORT_VALUES, LONG_VALUES = 2**18, 2**25
-"""Least and most values, documents times columns, of training data whose folds are trained on side
-by side: fewer take less time than new processes, and more keep all cores busy by themselves."""
+"""Least and most values, documents times columns, of training data whose folds the default search
+trains on side by side: fewer take less time than new processes, and more keep all cores busy by
+themselves."""
 
 
 def fitted_forms(
     preparation: Preparation, queries: Dataset, executor: Executor
 ) -> ColumnForms | None:
-    """The forms of a preparation, fitted to queries; None for raw features."""
-    return forms_of(preparation.of(queries, executor).transforms)
+    """The forms of a preparation, fitted to queries; None where it leaves them as they are."""
+    prepared = preparation.of(queries, executor)
+    return None if prepared is queries else forms_of(prepared.transforms)
 
 
 class SplitJob(NamedTuple):

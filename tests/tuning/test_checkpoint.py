@@ -1,10 +1,13 @@
 """Searches that end early and go on, to the result of one that did not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import dranking as dr
 from dranking.errors import DataError, UsageError
+from dranking.metrics.conventions import get_convention
 from dranking.tuning import scores
 from tests.tuning.searches import problem_of
 
@@ -31,7 +34,7 @@ def as_stated(result):
 def test_a_killed_search_goes_on_to_the_same_result(name, tmp_path, monkeypatch, short_search):
     data, options, folder = problem_of(1).dataset(), SEARCHES[name], tmp_path / "kept"
     expected = as_stated(dr.tune(data, **options))
-    own, calls = scores._paths, []
+    own, calls = scores.models_and_sums, []
 
     def killed(*arguments):
         calls.append(arguments)
@@ -39,7 +42,7 @@ def test_a_killed_search_goes_on_to_the_same_result(name, tmp_path, monkeypatch,
             raise KeyboardInterrupt
         return own(*arguments)
 
-    monkeypatch.setattr(scores, "_paths", killed)
+    monkeypatch.setattr(scores, "models_and_sums", killed)
     stop, n_calls = 0, 0
     dr.tune(data, **options)
     n_calls = len(calls)
@@ -63,9 +66,28 @@ def test_other_data_and_damage_are_refused(tmp_path):
         dr.tune(other, **options)
     with pytest.raises(UsageError, match="of a search with other metric; remove it"):
         dr.tune(data.dataset(), **options, metric="map")
+    linear = replace(get_convention("standard"), gain="linear")  # of the same name
+    with pytest.raises(UsageError, match="of a search with other convention; remove it"):
+        dr.tune(data.dataset(), **options, convention=linear)
     with pytest.raises(UsageError, match="not for leave-query-out"):
         dr.tune(data.dataset(), **options | {"validation": "leave-query-out"})
     [damaged, *_] = (tmp_path / "kept").glob("*/**/sums.npy")
     damaged.write_bytes(damaged.read_bytes()[:-8] + b"\0" * 8)
     with pytest.raises(DataError):
         dr.tune(data.dataset(), **options | {"grid": [1.0, 8.0]})
+
+
+def test_other_document_ids_are_other_queries(tmp_path):
+    """Ties are ordered by the ids of the documents, which the data's fingerprint leaves out."""
+    X, y, qid = np.zeros((40, 2), dtype=np.float32), np.tile([0.0, 1.0], 20), np.arange(40) // 4
+    X[::4] = 1.0
+    ids = np.array([f"d{i}" for i in range(40)])
+    asked = {"grid": [1.0], "validation": 2, "convention": "trec"}
+
+    def found(ids, **options):
+        data = dr.from_arrays(X, y, qid, doc_ids=ids)
+        return [p["score"] for p in dr.tune(data, **asked, **options).grid]
+
+    kept = {"checkpoint": tmp_path / "kept"}
+    assert found(ids) == found(ids, **kept) != found(ids[::-1])
+    assert found(ids[::-1], **kept) == found(ids[::-1])

@@ -376,13 +376,19 @@ def feature_indices(dataset: Dataset, features: Sequence[int | str], name: str) 
     Raises
     ------
     UsageError
-        If a single feature is given instead of a list.
+        If a single feature is given instead of a list, or a mask.
     DataError
         If the data has no feature of such a name.
     """
     if isinstance(features, str) or not isinstance(features, Iterable):
-        raise UsageError(f"{name} is {features!r}; it is a list of features: [{features!r}].")
-    return [
-        int(dataset.columns_of([feature])[0]) if isinstance(feature, str) else feature
-        for feature in features
-    ]
+        parts = [*map(str.strip, features.split(","))] if isinstance(features, str) else [features]
+        raise UsageError(f"{name} is no list of features; write {name}={parts!r}.")
+    features = list(features)
+    if any(isinstance(feature, bool | np.bool_) for feature in features):
+        raise UsageError(
+            f"{name} is a mask of True and False; give indices or names of features "
+            "(numpy.flatnonzero(mask) makes indices)."
+        )
+    named = [feature for feature in features if isinstance(feature, str)]
+    index = dict(zip(named, dataset.columns_of(named).tolist(), strict=True))
+    return [index[each] if isinstance(each, str) else each for each in features]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dranking.cli.options.shared import names_in
+from dranking.files.key_values import names_in
 
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]

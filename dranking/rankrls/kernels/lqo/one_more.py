@@ -143,7 +143,7 @@ def weights_with_each(
         changes = np.einsum("qli,qlc->cqi", own, moves) * gains.T[:, :, None]
         fitted[:, :, :t], fitted[:, :, t] = before - changes, -gains.T
         weights[:, queries] = _of_features(ridge, fitted)
-        is_lost = (margins[:, None] * pivots < LEAST_MARGIN).T
+        is_lost = ~(margins[:, None] * pivots >= LEAST_MARGIN).T  # also where it is NaN
         whole = np.empty((m, 1, t + 1))
         whole[:, 0, :t], whole[:, 0, t] = ridge.products[:t], ridge.products[t:]
         is_lost |= (np.abs(fitted) < least_left * np.abs(whole)).any(axis=2)
