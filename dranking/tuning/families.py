@@ -17,7 +17,7 @@ from dranking.engine.executor import Executor
 from dranking.engine.progress import report
 from dranking.errors import DivergedError, UsageError
 from dranking.max_margin.estimator import MaxMarginRanker
-from dranking.metrics.conventions import DEFAULT_CONVENTION
+from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention
 from dranking.models.linear.checks import check_training_data
 from dranking.models.linear.estimator import LinearRanker
 from dranking.models.linear.model import LinearModel
@@ -110,13 +110,17 @@ def family_of(
     return Family(partial(refitted_paths, fit), partial(fit_on_all_features, fit))
 
 
-def greedy_family(convention: str = DEFAULT_CONVENTION) -> Family:
+def greedy_family(convention: str | Convention = DEFAULT_CONVENTION) -> Family:
     """Greedy RankRLS; picks that the search has rescored are rescored under the convention."""
     return Family(partial(greedy_paths, convention), partial(fit_greedy, convention), greedy_errors)
 
 
 def greedy_paths(
-    convention: str, train: Dataset, settings: Sequence[Setting], size: int, executor: Executor
+    convention: str | Convention,
+    train: Dataset,
+    settings: Sequence[Setting],
+    size: int,
+    executor: Executor,
 ) -> list[ModelPath]:
     """Greedy selections of up to `size` features; lambdas with the same rescoring in lockstep."""
     paths = []
@@ -152,7 +156,7 @@ def prediction_sums(criterion: Criterion, block: QueryBlock, scores: Array) -> A
 
 
 def fit_greedy(
-    convention: str, train: Dataset, setting: Setting, size: int, executor: Executor
+    convention: str | Convention, train: Dataset, setting: Setting, size: int, executor: Executor
 ) -> tuple[LinearModel, Sequence[int]]:
     """Greedy RankRLS with the chosen setting and number of features."""
     rescore = Rescore(setting.get("rescore"), N_RESCORED, convention)

@@ -19,8 +19,8 @@ from dranking.engine.progress import report
 from dranking.engine.side_by_side import run_side_by_side
 from dranking.errors import DataError, UsageError
 from dranking.metrics.comparison.significance import FEWEST_QUERIES
-from dranking.metrics.measures.by_name import SQUARED_ERROR
-from dranking.tuning.choice import GridPoint, Rule, ScoredPath
+from dranking.metrics.measures.by_name import SQUARED_ERROR, higher_is_better
+from dranking.tuning.choice import GridPoint, Preference, Rule, ScoredPath
 from dranking.tuning.families import (
     FAMILIES,
     SUMMED,
@@ -136,6 +136,11 @@ class SearchPlan:
     kept: KeptOutcomes = NOTHING_KEPT
     is_default: bool = False
     stage: str = STAGE
+
+    @property
+    def preference(self) -> Preference:
+        """The rule by which a model is chosen, and the better end of the measure."""
+        return Preference(self.rule, higher_is_better(self.criterion.measure))
 
     def splits(self, train: Part) -> list[Split] | None:
         """Training data with the queries to measure on; None with leave-query-out predictions."""

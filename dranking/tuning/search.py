@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from dranking.data.column_constants import NullPolicy, Shift, ValueRule
 from dranking.data.column_forms import source_names
@@ -16,16 +16,15 @@ from dranking.data.roles import DEFAULT_COLUMNS
 from dranking.data.steps import origins_by_column
 from dranking.data.tables.any_table import is_dask_frame, is_table
 from dranking.engine.choose_executor import get_executor
-from dranking.engine.shown_progress import with_progress
+from dranking.engine.shown_progress import progress_of
 from dranking.errors import DivergedError, UsageError
 from dranking.files.places import AnyPlace
 from dranking.ingestion.dask_collections import as_dataset, training_dataset
 from dranking.ingestion.open import open_dataset
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
-from dranking.metrics.measures.by_name import SQUARED_ERROR, get_measure, higher_is_better
+from dranking.metrics.measures.by_name import SQUARED_ERROR, get_measure
 from dranking.models.linear.checks import check_training_data
 from dranking.models.linear.model import LinearModel
-from dranking.models.linear.query_record import overlap_of
 from dranking.tuning.automatic import (
     SEARCH_SHARE,
     Clock,
@@ -40,26 +39,23 @@ from dranking.tuning.choice import (
     ScoredPath,
     check_rule,
     choose,
-    path_of,
     points_of,
     warn_of_diverged,
-    warn_of_edge,
 )
 from dranking.tuning.families import ModelName, family_of, greedy_family, tunable_of
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.grid import Criterion
 from dranking.tuning.kept_outcomes import KeptOutcomes
 from dranking.tuning.preparation import Preparation, preparations_in
-from dranking.tuning.provenance import search_facts, search_job, with_provenance
-from dranking.tuning.result import Chosen, TuningResult
+from dranking.tuning.provenance import search_job
+from dranking.tuning.result import TuningResult
 from dranking.tuning.scores import LEAVE_QUERY_OUT, Part, SearchPlan, Validation
 from dranking.tuning.settings import Setting, check_axes, setting_of, settings_of
 from dranking.tuning.sizes import check_nothing_about_size, check_size
-from dranking.tuning.timed import timed
+from dranking.tuning.timed import reports_with_time
+from dranking.tuning.trained import Trained, result_of
 
 
-@with_progress
-@timed
 def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has options
     train: Any,
     grid: Iterable[float] | Mapping[str, Iterable[Any]] | None = None,
@@ -76,6 +72,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     shift: Shift = "none",
     time_limit: float | None = None,
     checkpoint: AnyPlace | None = None,
+    verbose: bool | None = None,
     executor: Any = None,
 ) -> TuningResult:
     """Choose the parameters of a ranker, and train the chosen model.
@@ -150,6 +147,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         Folder that holds the models and scores of each fold that is done. If it exists, a search
         goes on from there, to the identical result; the time limit counts anew. Grid, folds and
         rule may differ; other data, another model, metric or version are refused.
+    verbose
+        True shows the progress on stderr, False does not; None shows it on a terminal.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -190,7 +189,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         check_nothing_about_size(train, max_features, model, rule)
     family = family_of(model, constant, others, tuned=axes)
     if is_default:
-        family = greedy_family(get_convention(convention).name)
+        family = greedy_family(get_convention(convention))
     folds = folds_for(train.n_queries, is_default=is_default)
     how = _validation(validation, train, folds)
     plan = SearchPlan(
@@ -204,62 +203,26 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     )
     job = partial(search_job, plan, train, others, constant)
     plan = replace(plan, kept=KeptOutcomes(checkpoint, job), is_default=is_default)
-    higher = higher_is_better(plan.criterion.measure)
-    preference = Preference(rule, higher)
-    begun, seconds = time.monotonic(), math.inf if time_limit is None else time_limit
-    clock, held_out = Clock(begun + SEARCH_SHARE * seconds), None
-    if is_default:
-        forms = _default_forms(train, how, preparations)
-        paths = default_search(plan, train, forms, clock, preference, is_bounded=forms is None)
-    else:
+    forms = _default_forms(train, how, preparations) if is_default else None
+    with progress_of(verbose), reports_with_time(time_limit):
+        if is_default:
+            return _searched_by_default(plan, train, forms, time_limit)
         paths = _scored(plan, train, preparations, settings_of(axes))
-    trained = _trained(plan, train, paths, preference)
-    if is_default:
-        clock.end = begun + seconds
-        held_out = held_out_score(plan, train, clock, preference, is_bounded=forms is None)
-    best = choose(trained.paths, "best", higher)
-    grid_points = points_of(trained.paths)
-    warn_of_edge(best, grid_points)
-    search = search_facts(plan, preference, trained.paths)
-    overlap = None
-    if isinstance(how, Dataset):
-        overlap = overlap_of(trained.model, how.query_ids(), how, run)
-    path = path_of(trained.point, trained.paths)
-    own = next(k for k, point in enumerate(path.points) if point is trained.point)
-    return TuningResult(
-        chosen=_without_error(trained.point),
-        best=_without_error(best),
-        rule=rule,
-        selected=tuple(trained.selected),
-        grid=grid_points,
-        paired_errors=tuple(path.errors[own].tolist()),
-        model=with_provenance(trained.model, search, plan.criterion, trained.point, held_out),
-        metric=plan.criterion.measure,
-        convention=plan.criterion.convention.name,
-        trained_on=overlap,
-        held_out=held_out,
-        left_out=tuple(clock.left_out),
-        not_taken=tuple(clock.not_taken),
-    )
+        trained = _trained(plan, train, paths, plan.preference)
+        return result_of(plan, trained)
 
 
-class Trained(NamedTuple):
-    """The chosen point, and what was trained with it.
-
-    Attributes
-    ----------
-    paths
-        The scored models; those whose training diverged on all data have the score NaN.
-    point
-        The chosen point.
-    model, selected
-        The model, and its features.
-    """
-
-    paths: list[ScoredPath]
-    point: GridPoint
-    model: LinearModel
-    selected: Sequence[int]
+def _searched_by_default(
+    plan: SearchPlan, train: Dataset, forms: list[str] | None, time_limit: float | None
+) -> TuningResult:
+    """The result of the default search; the time limit holds from here."""
+    begun, seconds = time.monotonic(), math.inf if time_limit is None else time_limit
+    clock, is_bounded = Clock(begun + SEARCH_SHARE * seconds), forms is None
+    paths = default_search(plan, train, forms, clock, plan.preference, is_bounded=is_bounded)
+    trained = _trained(plan, train, paths, plan.preference)
+    clock.end = begun + seconds
+    held_out = held_out_score(plan, train, clock, plan.preference, is_bounded=is_bounded)
+    return result_of(plan, trained, held_out, clock)
 
 
 def _check_time(time_limit: float | None, is_default: bool) -> None:
@@ -336,16 +299,6 @@ def _criterion(
     if name != SQUARED_ERROR:
         (validation if isinstance(validation, Dataset) else train).check_documents()
     return criterion
-
-
-def _without_error(point: GridPoint) -> Chosen:
-    """The setting, the number of features and the score of a point."""
-    chosen = Chosen(**setting_of(point), n_features=point["n_features"], score=point["score"])
-    if "normalize" in point:
-        chosen["normalize"] = point["normalize"]
-    if "forms" in point:
-        chosen["forms"] = point["forms"]
-    return chosen
 
 
 def _fitted(

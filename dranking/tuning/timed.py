@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from contextlib import AbstractContextManager
+from typing import Any
 
 from dranking.engine.progress import adding_facts
 from dranking.tuning.automatic import HELD_OUT_STAGE
 from dranking.tuning.scores import STAGE
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
 
+def reports_with_time(time_limit: float | None) -> AbstractContextManager[None]:
+    """Reports of a search inside have the seconds so far, and the time limit if there is one."""
+    begun = time.monotonic()
 
-def timed(search: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The search, whose reports have the seconds so far, and its ``time_limit`` if there is one."""
+    def facts() -> dict[str, Any]:
+        passed = {"seconds": round(time.monotonic() - begun, 1)}
+        return passed if time_limit is None else {**passed, "time_limit": time_limit}
 
-    @wraps(search)
-    def reporting_time(*args: Arguments.args, **options: Arguments.kwargs) -> Result:
-        begun, limit = time.monotonic(), options.get("time_limit")
-
-        def facts() -> dict[str, Any]:
-            passed = {"seconds": round(time.monotonic() - begun, 1)}
-            return passed if limit is None else {**passed, "time_limit": limit}
-
-        with adding_facts(facts, (STAGE, HELD_OUT_STAGE)):
-            return search(*args, **options)
-
-    return reporting_time
+    return adding_facts(facts, (STAGE, HELD_OUT_STAGE))

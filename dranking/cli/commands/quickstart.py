@@ -16,14 +16,14 @@ from dranking.errors import UsageError
 from dranking.files.places import Place, is_local
 
 METRICS = ("ndcg@10", "map", "p@10")
-LAMBDAS = tuple(2.0**exponent for exponent in (8, 16, 20, 28))
+LAMBDAS = tuple(2.0**exponent for exponent in (0, 8, 20, 28))
 """Values of lambda: the smallest changes no ranking, and the largest lowers the quality."""
 
 SIZES = (5, 10, 20, 30)
 MOST_TUNED = 48
 """Sizes up to this many pixels are compared; the best sizes are near 40."""
 
-N_FOLDS = 4
+N_FOLDS = 5
 
 MARK = "quickstart.txt"
 """The file that says that a folder is one of quickstart."""

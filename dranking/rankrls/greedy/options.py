@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self, cast
 
 from dranking.data.forms_dataset import FormName
-from dranking.metrics.conventions import DEFAULT_CONVENTION
+from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention
 from dranking.models.linear.options import Options
 from dranking.rankrls.greedy.costs import CostValues, GroupLabels
 from dranking.rankrls.greedy.path import Fitting, SearchName
@@ -63,12 +63,12 @@ class Rescore(Options):
     n_candidates
         Number of candidates that each round scores again.
     convention
-        Convention of the measure: standard, letor4, letor3, mslr or trec.
+        Convention of the measure: standard, letor4, letor3, mslr, trec, or a `Convention`.
     """
 
     metric: str | None = None
     n_candidates: int = 10
-    convention: str = DEFAULT_CONVENTION
+    convention: str | Convention = DEFAULT_CONVENTION
 
 
 @dataclass(repr=False)

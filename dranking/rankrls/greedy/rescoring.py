@@ -49,7 +49,9 @@ class Rescoring:
     candidates: int
 
     @classmethod
-    def of(cls, metric: str | None, n_candidates: int, convention: str) -> Rescoring | None:
+    def of(
+        cls, metric: str | None, n_candidates: int, convention: str | Convention
+    ) -> Rescoring | None:
         """A checked `Rescoring`; None without a measure.
 
         Raises
