@@ -11,7 +11,7 @@ import dranking as dr
 from dranking.metrics.scorers import ranking_scorer
 from dranking.tuning.result import TuningResult
 
-MOST_PARAMETERS = 15
+MOST_PARAMETERS = 16
 MOST_OF_A_FUNCTION = 11
 OPTIONS = [dr.Costs, dr.Forms, dr.Pairs, dr.Passes, dr.Rescore, dr.SGD, dr.Search]
 
