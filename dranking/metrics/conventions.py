@@ -86,7 +86,7 @@ CONVENTIONS: dict[str, Convention] = {
 
 
 def adapted(
-    convention: Convention,
+    convention: str | Convention,
     relevant_from: float | None = None,
     gain: Sequence[float] | Mapping[float, float] | None = None,
 ) -> Convention:
@@ -99,6 +99,7 @@ def adapted(
     UsageError
         If the lowest relevant grade is not above 0, a gain is negative, or grade 0 has a gain.
     """
+    convention = get_convention(convention)
     name = convention.name
     if relevant_from is not None:
         if not 0.0 < relevant_from < np.inf:

@@ -143,7 +143,8 @@ def choose(
 
     scored = [point for point in points_of(paths) if not math.isnan(point["score"])]
     highest = max(map(merit, scored))
-    near = [point for point in scored if merit(point) >= highest - ROUNDING]
+    rounding = ROUNDING * max(1.0, abs(highest))
+    near = [point for point in scored if merit(point) >= highest - rounding]
     forms = [_forms_of(point) for point in near]
     best = min(
         near,

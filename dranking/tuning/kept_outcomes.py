@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dranking.data.dataset import Dataset
-from dranking.files.places import AnyPlace, as_place
+from dranking.errors import UsageError
+from dranking.files.places import AnyPlace, as_place, is_local
 from dranking.models.linear.options import json_ready
 from dranking.models.training.checkpoint import Arrays, Facts, TrainingCheckpoint
 from dranking.tuning.choice import ModelPath
@@ -34,7 +35,7 @@ class KeptOutcomes:
     Raises
     ------
     UsageError
-        If the folder has the outcomes of another job.
+        If the folder has the outcomes of another job, or is a file.
     """
 
     def __init__(self, path: AnyPlace | None, job: Callable[[], Mapping[str, Any]]) -> None:
@@ -42,7 +43,11 @@ class KeptOutcomes:
         self._job: dict[str, Any] = {}
         if self._folder is not None:
             self._job = json_ready(dict(job()))
-            header = TrainingCheckpoint(self._folder / "search", self._job, "a search")
+            if is_local(self._folder) and self._folder.is_file():
+                raise UsageError(f"{self._folder} is a file; name a folder for the checkpoint.")
+            header = TrainingCheckpoint(
+                self._folder / "search", self._job, "a search", shown=self._folder
+            )
             if header.load(lambda facts, arrays: True) is None:
                 header.save(lambda: ({}, {}))
 

@@ -62,13 +62,17 @@ def test_other_data_and_damage_are_refused(tmp_path):
     dr.tune(data.dataset(), **options)
     dr.tune(data.dataset(), **options | {"grid": [1.0, 8.0]})
     other = data._replace(y=np.roll(data.y, 1)).dataset()
-    with pytest.raises(UsageError, match=r"of a search with other data; remove it"):
+    with pytest.raises(UsageError, match=r"kept: the checkpoint is of a search with other data"):
         dr.tune(other, **options)
     with pytest.raises(UsageError, match="of a search with other metric; remove it"):
         dr.tune(data.dataset(), **options, metric="map")
     linear = replace(get_convention("standard"), gain="linear")  # of the same name
     with pytest.raises(UsageError, match="of a search with other convention; remove it"):
         dr.tune(data.dataset(), **options, convention=linear)
+    file = tmp_path / "model.json"
+    file.touch()
+    with pytest.raises(UsageError, match="is a file; name a folder"):
+        dr.tune(data.dataset(), **options | {"checkpoint": file})
     with pytest.raises(UsageError, match="not for leave-query-out"):
         dr.tune(data.dataset(), **options | {"validation": "leave-query-out"})
     [damaged, *_] = (tmp_path / "kept").glob("*/**/sums.npy")

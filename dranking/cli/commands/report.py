@@ -57,8 +57,9 @@ Train: TypeAlias = Annotated[
     Place | None,
     typer.Option(
         help="The training data of MODEL. The page then also shows risk bounds and, for greedy "
-        "RankRLS and RankRLS, sizes, stability and the regularisation path. A statistics "
-        "store gives all of these except the bounds."
+        "RankRLS and RankRLS whose features are columns of this data, and no forms of them, sizes, "
+        "stability, importance and the regularisation path. A statistics store gives all of "
+        "these except the bounds and the importance."
     ),
 ]
 

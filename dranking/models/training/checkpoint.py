@@ -36,14 +36,18 @@ class TrainingCheckpoint:
     settings
         What determines the training: parameters and fingerprints of the data, as values that JSON
         can hold (or arrays). A training is resumed only with equal settings.
-    work
-        Kind of the checkpoint, for errors.
+    work, shown
+        Kind of the checkpoint, and its path where that is another folder, for errors.
     """
 
     def __init__(
-        self, path: AnyPlace | None, settings: Mapping[str, Any], work: str = "a training"
+        self,
+        path: AnyPlace | None,
+        settings: Mapping[str, Any],
+        work: str = "a training",
+        shown: Place | None = None,
     ) -> None:
-        self._work = work
+        self._work, self._shown = work, shown
         self._path = None if path is None else as_place(path)
         self._settings = json.loads(json.dumps(settings, default=lambda value: value.tolist()))
 
@@ -68,7 +72,7 @@ class TrainingCheckpoint:
         facts, arrays = read_arrays(self._path, KIND)
         settings = facts.pop("settings", None)
         check_same_settings(
-            self._path,
+            self._shown or self._path,
             self._settings,
             settings if isinstance(settings, dict) else {},
             self._work,

@@ -26,8 +26,8 @@ from dranking.rankrls.leave_query_out.predictions import measure_additions, with
 Array = NDArray[np.float64]
 
 EQUAL_MEANS = 1e-12
-"""Means of a measure at most this far apart are equal. Measures are at most about 1, and a mean
-over queries adds some 1e-15 of rounding, by which candidates with equal values would differ."""
+"""Means of a measure at most this far apart are equal; means above 1, by this share. A mean over
+queries adds some 1e-15 of rounding, by which candidates with equal values would differ."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,6 @@ def rescored(
 
 def best_first(means: Array) -> NDArray[np.intp]:
     """Places of (n,) means, the smallest first; means that only rounding tells apart keep order."""
-    n = len(means)
-    tied = with_ties(means, np.zeros(n, dtype=np.intp), np.full(n, EQUAL_MEANS))
+    together = np.zeros(len(means), dtype=np.intp)
+    tied = with_ties(means, together, EQUAL_MEANS * np.maximum(1.0, np.abs(means)))
     return np.argsort(tied, kind="stable")
