@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from dranking.data.column_forms import ColumnForms
 from dranking.data.dataset import Dataset
 from dranking.errors import UsageError
 from dranking.files.places import AnyPlace, as_place, is_local
@@ -22,8 +23,11 @@ Outcome: TypeAlias = tuple[list[ModelPath], Array]
 """The models of a split, and their sums over its judged queries, as of `validation_sums`."""
 
 
+Kept = TypeVar("Kept")
+
+
 class KeptOutcomes:
-    """The outcomes of the splits of one search.
+    """The fitted forms, and the outcomes, of the splits of one search.
 
     Parameters
     ----------
@@ -68,17 +72,46 @@ class KeptOutcomes:
         compute
             Takes the numbers of the splits without an outcome; yields their outcomes in order.
         """
-        stored = [self._stored(key) for key in keys]
-        kept = [None if each is None else each.load(_restored) for each in stored]
-        new = compute([number for number, outcome in enumerate(kept) if outcome is None])
-        for place, outcome in zip(stored, kept, strict=True):
-            if outcome is None:
-                outcome = next(new)
-                if place is not None:
-                    place.save(lambda found=outcome: _parts_of(found))  # type: ignore[misc]
-            paths, sums = outcome
+        for paths, sums in self._each(keys, compute, _parts_of, _restored):
             named = zip(paths, settings, strict=True)
             yield [path._replace(setting=setting) for path, setting in named], sums
+
+    def forms(
+        self,
+        keys: Sequence[Callable[[], Mapping[str, Any]]],
+        compute: Callable[[Sequence[int]], Iterator[ColumnForms | None]],
+    ) -> Iterator[ColumnForms | None]:
+        """Yield the forms that are fitted to each split, as `through` does; None for raw."""
+        texts = self._each(
+            keys,
+            lambda numbers: (
+                "" if each is None else each.model_dump_json() for each in compute(numbers)
+            ),
+            lambda text: ({"forms": text}, {}),
+            lambda facts, arrays: str(facts["forms"]),
+        )
+        for text in texts:
+            yield ColumnForms.model_validate_json(text) if text else None
+
+    def _each(
+        self,
+        keys: Sequence[Callable[[], Mapping[str, Any]]],
+        compute: Callable[[Sequence[int]], Iterator[Kept]],
+        parts_of: Callable[[Kept], tuple[Facts, Arrays]],
+        restored: Callable[[Facts, Arrays], Kept],
+    ) -> Iterator[Kept]:
+        """Yield what is kept under each key, or what is computed, which is kept from then on."""
+        stored = [self._stored(key) for key in keys]
+        kept = [None if each is None else each.load(restored) for each in stored]
+        new = compute([number for number, found in enumerate(kept) if found is None])
+        for place, found in zip(stored, kept, strict=True):
+            if found is None:
+                made = next(new)
+                if place is not None:
+                    place.save(lambda made=made: parts_of(made))  # type: ignore[misc]
+                yield made
+            else:
+                yield found
 
     def _stored(self, key: Callable[[], Mapping[str, Any]]) -> TrainingCheckpoint | None:
         """The folder of an outcome; None if nothing is kept."""

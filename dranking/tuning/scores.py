@@ -204,7 +204,7 @@ def score_splits(
     are_short = plan.is_default and SHORT_VALUES <= n_values <= LONG_VALUES
     if preparation.forms is not None:  # the chosen model is selected on all training data
         parts = [part for part, _ in splits]
-        fit_forms(preparation, parts, plan.executor, are_short=are_short)
+        fit_forms(preparation, parts, plan, are_short=are_short)
         every = [part.prepared(preparation) for part in (train, *parts)]
         plan = replace(plan, size=size_within(plan.size, every))
 
@@ -253,14 +253,22 @@ def score_splits(
 
 
 def fit_forms(
-    preparation: Preparation, parts: Sequence[Part], executor: Executor, *, are_short: bool
+    preparation: Preparation, parts: Sequence[Part], plan: SearchPlan, *, are_short: bool
 ) -> None:
     """Fit the forms of a preparation to the queries of each part that does not have them yet."""
     new = [part for part in parts if not part.has(preparation)]
-    data = [part.queries for part in new]
-    fit = partial(fitted_forms, preparation)
-    found = run_side_by_side(fit, data, executor, are_short=are_short)
-    for part, forms in zip(new, found, strict=True):
+
+    def compute(numbers: Sequence[int]) -> Iterator[ColumnForms | None]:
+        data = [new[number].queries for number in numbers]
+        fit = partial(fitted_forms, preparation)
+        return run_side_by_side(fit, data, plan.executor, are_short=are_short)
+
+    def key(part: Part) -> dict[str, Any]:
+        return {"forms of": part.digest, "preparation": preparation.facts}
+
+    for part, forms in zip(
+        new, plan.kept.forms([partial(key, part) for part in new], compute), strict=True
+    ):
         part.take(preparation, forms)
 
 
