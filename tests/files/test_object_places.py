@@ -195,6 +195,7 @@ def test_a_lost_answer_and_a_reset_of_the_comparison_are_no_other_writer(monkeyp
 
 def write_directory(place, content, **how):
     with commit.begin_directory(place, **how) as writer:
+        writer.remove_replaced()
         part = writer.add("parts/1")
         part.write_bytes(content)
         writer.finish(manifest(part=writer.name("parts/1")))
