@@ -137,17 +137,18 @@ def weights_with_each(
         solved = np.linalg.solve(systems, stack[:, :, t:])
         moves, residuals = solved[:, :, :-1], solved[:, :, -1]
         pivots = 1.0 - (added * moves).sum(axis=1)
+        is_lost = ~(margins[:, None] * pivots >= LEAST_MARGIN)
+        pivots[is_lost] = 1.0  # the models are not used
         gains = (np.einsum("qlc,ql->qc", added, residuals) - ridge.products[t:]) / pivots
         fitted = np.empty((m, len(queries), t + 1))
         before = ridge.products[:t] - np.einsum("qli,ql->qi", own, residuals)
         changes = np.einsum("qli,qlc->cqi", own, moves) * gains.T[:, :, None]
         fitted[:, :, :t], fitted[:, :, t] = before - changes, -gains.T
         weights[:, queries] = _of_features(ridge, fitted)
-        is_lost = ~(margins[:, None] * pivots >= LEAST_MARGIN).T  # also where it is NaN
         whole = np.empty((m, 1, t + 1))
         whole[:, 0, :t], whole[:, 0, t] = ridge.products[:t], ridge.products[t:]
-        is_lost |= (np.abs(fitted) < least_left * np.abs(whole)).any(axis=2)
-        n_lost += int(is_lost.sum())
+        is_small = (np.abs(fitted) < least_left * np.abs(whole)).any(axis=2)
+        n_lost += int((is_lost.T | is_small).sum())
     return weights, n_lost
 
 
