@@ -382,7 +382,7 @@ def feature_indices(dataset: Dataset, features: Sequence[int | str], name: str) 
     """
     if isinstance(features, str) or not isinstance(features, Iterable):
         parts = [*map(str.strip, features.split(","))] if isinstance(features, str) else [features]
-        raise UsageError(f"{name} is no list of features; write {name}={parts!r}.")
+        raise UsageError(f"{name} is {features!r}; it is a list of features: {parts!r}.")
     features = list(features)
     if any(isinstance(feature, bool | np.bool_) for feature in features):
         raise UsageError(

@@ -227,7 +227,7 @@ def test_a_forbidden_feature_is_in_no_product():
     ):
         with pytest.raises(UsageError, match=error):
             dr.GreedyRankRLS(3, forms=forms, forbidden=wrong).fit(data_of())
-    with pytest.raises(UsageError, match=r"no list of features; write forbidden=\['age'\]"):
+    with pytest.raises(UsageError, match=r"list of features: \['age'\]"):
         dr.GreedyRankRLS(3, forms=forms, forbidden="age").fit(data_of())
 
 
