@@ -54,8 +54,6 @@ def rankrls(
     import dranking as dr
 
     grid, signed = regularization or (), features_in(non_negative)
-    if non_negative is not None and not signed:
-        raise UsageError("--non-negative names no feature; omit it, or name some.")
     if signed and len(grid) > 1:
         raise UsageError(
             "--non-negative takes one lambda, since leave-query-out errors are those of weights "
